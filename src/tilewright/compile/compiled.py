@@ -1,0 +1,84 @@
+"""`Compiled`: what the compiler made of a launch for one target; `Failure`: why it made nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tilewright.gpus import Target
+
+FailureKind: TypeAlias = Literal["error", "out_of_resources", "crash", "timeout", "import"]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compiled kernel.
+
+    `asm` maps a stage to its text: ttir, ttgir (with shared-memory offsets where the compiler gave them),
+    llir, ptx and sass, or amdgcn on AMD. Registers are per thread (on AMD: vector registers, accumulation
+    registers included); `spilled_registers` are local-memory bytes / 4, as Triton counts them;
+    `buffer_bytes` maps an operation of the TTGIR (its result's name) to the shared memory that it takes; `depth` is `ttgir` where only the middle end was run: then there are no registers.
+    """
+
+    target: Target
+    kernel: str
+    num_warps: int
+    num_stages: int
+    num_ctas: int
+    shared_bytes: int
+    registers: int | None
+    spilled_registers: int | None
+    stack_bytes: int | None
+    tensor_memory_columns: int
+    asm: Mapping[str, str]
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Any]
+    divisible_by_16: tuple[str, ...]
+    options: Mapping[str, Any]
+    buffer_bytes: Mapping[str, int]
+    notes: tuple[str, ...]
+    triton_version: str
+    seconds: float
+    stage_seconds: Mapping[str, float]
+    depth: str = "binary"
+    cached: bool = field(default=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form, from which `from_dict` makes an equal one."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> Compiled:
+        """Make a Compiled from `to_dict`'s result; raise KeyError or TypeError if it is another's."""
+        return cls(
+            **{
+                **d,
+                "target": Target(**d["target"]),
+                "divisible_by_16": tuple(d["divisible_by_16"]),
+                "notes": tuple(d["notes"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A compile that gave nothing: its kind, the message, and the source line if the compiler named one.
+
+    `out_of_resources` also carries what was required and what the limit is.
+    """
+
+    kind: FailureKind
+    message: str
+    place: str | None = None
+    required: int | None = None
+    limit: int | None = None
+    resource: str | None = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form."""
+        return asdict(self)
+
+
+Result: TypeAlias = "Compiled | Failure"

@@ -1,0 +1,72 @@
+"""The child process that compiles: reads one JSON request per line, writes one JSON reply per line.
+
+A compiler can crash or hang; it does so here, and the parent reports it. Run as
+`python -m tilewright.compile.worker`; replies go to the file descriptor that was stdout at the start, while
+whatever the compiler prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
+
+
+def main() -> None:
+    """Serve requests until stdin closes."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    # Triton's own cache is not wanted: the parent keeps a cache by content. It still writes files.
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as scratch:
+        os.environ.setdefault("TRITON_CACHE_DIR", scratch)
+        # Triton 3.9 warns that its default will change in 3.10; fusing is the default of every version here.
+        os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+        os.environ.pop("TRITON_INTERPRET", None)
+        from tilewright.compile import pipeline
+
+        _send(replies, {"ready": True})
+        for line in sys.stdin:
+            request = json.loads(line)
+            _inject_fault(request)
+            _send(replies, _handle(pipeline, request, Path(scratch)))
+
+
+def _handle(pipeline: Any, request: dict[str, Any], scratch: Path) -> dict[str, Any]:
+    started = time.perf_counter()
+    try:
+        return {"compiled": pipeline.run(request, scratch)}
+    except Exception as e:
+        failure = pipeline.failure_of(e)
+        failure["seconds"] = time.perf_counter() - started
+        if os.environ.get("TILEWRIGHT_DEBUG"):
+            traceback.print_exc()
+        return {"failure": failure}
+
+
+def _send(replies: TextIO, message: dict[str, Any]) -> None:
+    replies.write(json.dumps(message, default=str) + "\n")
+    replies.flush()
+
+
+def _inject_fault(request: dict[str, Any]) -> None:
+    """Crash, hang or exit on purpose, when a test says so for this kernel (TILEWRIGHT_TEST_FAULT=kind:kernel)."""
+    kind, _, kernel = os.environ.get("TILEWRIGHT_TEST_FAULT", "").partition(":")
+    if kernel != request["name"]:
+        return
+    if kind == "segfault":
+        import ctypes
+
+        ctypes.string_at(0)
+    elif kind == "hang":
+        time.sleep(3600)
+    elif kind == "exit":
+        os._exit(3)
+
+
+if __name__ == "__main__":
+    main()

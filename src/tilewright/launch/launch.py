@@ -1,0 +1,233 @@
+"""`Launch`: one kernel with its arguments, grid and options: all that compiling and counting need to know.
+
+A launch holds no tensors, only what describes them, so it needs neither torch nor a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tilewright.errors import LaunchError
+from tilewright.launch.dtypes import DType, dtype
+from tilewright.launch.kernel import KernelSource
+
+MAX_GRID = (2**31 - 1, 65535, 65535)
+"""Largest grid per axis. Source: CUDA programming guide, technical specifications per compute capability."""
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the row-major strides, in elements, of a tensor of `shape`."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor argument: element type, shape and strides in elements, and the alignment of its address.
+
+    Strides default to contiguous (row-major), the alignment to 16 bytes: what torch's allocator gives.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    alignment_bytes: int = 16
+
+    @classmethod
+    def of(
+        cls,
+        dtype_name: str,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        alignment_bytes: int = 16,
+    ) -> Tensor:
+        """Make a tensor argument; raise LaunchError for a negative size or strides of another rank."""
+        shape = tuple(int(n) for n in shape)
+        if any(n < 0 for n in shape):
+            raise LaunchError(f"a tensor's sizes must be 0 or more, found {list(shape)}")
+        strides = contiguous_strides(shape) if strides is None else tuple(int(n) for n in strides)
+        if len(strides) != len(shape):
+            raise LaunchError(
+                f"a tensor of {len(shape)} dimensions needs {len(shape)} strides, found {list(strides)}"
+            )
+        if alignment_bytes < 1 or alignment_bytes & (alignment_bytes - 1):
+            raise LaunchError(f"an alignment must be a power of two in bytes, found {alignment_bytes}")
+        return cls(dtype(dtype_name), shape, strides, alignment_bytes)
+
+    @property
+    def storage_bytes(self) -> int:
+        """Bytes from the first element to the end of the last."""
+        if 0 in self.shape:
+            return 0
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s > 0)
+        return (last + 1) * self.dtype.bytes
+
+    def __str__(self) -> str:
+        text = f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        if self.strides != contiguous_strides(self.shape):
+            text += f"({','.join(map(str, self.strides))})"
+        return text if self.alignment_bytes == 16 else f"{text}@{self.alignment_bytes}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "tensor",
+            "dtype": self.dtype.name,
+            "shape": list(self.shape),
+            "strides": list(self.strides),
+            "alignment_bytes": self.alignment_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A tensor descriptor (TMA) argument: a tensor and the block that one load or store moves."""
+
+    tensor: Tensor
+    block_shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"descriptor of {self.tensor} in blocks of {'x'.join(map(str, self.block_shape))}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {**self.tensor.to_dict(), "kind": "descriptor", "block_shape": list(self.block_shape)}
+
+
+Scalar: TypeAlias = "int | float | bool | str | None"
+Arg: TypeAlias = "Tensor | Descriptor | Scalar"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of one kernel.
+
+    `args` holds every parameter's value in the kernel's order, constexprs among them; `num_stages` None
+    means the backend's default; `options` are further compile options by Triton's names; `parameters` are
+    the values of the case that made this launch, `assumed` what was taken for granted, in words.
+    """
+
+    kernel: KernelSource
+    args: Mapping[str, Arg]
+    grid: tuple[int, int, int]
+    num_warps: int = 4
+    num_stages: int | None = None
+    num_ctas: int = 1
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    case: str | None = None
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def programs(self) -> int:
+        """Programs (thread blocks) in the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def constexprs(self) -> dict[str, Scalar]:
+        """The values of the parameters that are compile-time constants."""
+        names = {p.name for p in self.kernel.parameters if p.is_constexpr}
+        return {
+            k: v for k, v in self.args.items() if k in names and not isinstance(v, (Tensor, Descriptor))
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description (part of `tilewright.profile/1`)."""
+        return {
+            "case": self.case,
+            "args": {k: v.to_dict() if hasattr(v, "to_dict") else v for k, v in self.args.items()},
+            "constexprs": self.constexprs,
+            "grid": list(self.grid),
+            "programs": self.programs,
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+            "num_ctas": self.num_ctas,
+            "options": dict(self.options),
+            "parameters": dict(self.parameters),
+            "assumed": list(self.assumed),
+        }
+
+
+def make_launch(
+    kernel: KernelSource,
+    args: Mapping[str, Arg],
+    grid: Sequence[int],
+    *,
+    num_warps: int = 4,
+    num_stages: int | None = None,
+    num_ctas: int = 1,
+    options: Mapping[str, Scalar] | None = None,
+    case: str | None = None,
+    parameters: Mapping[str, Scalar] | None = None,
+    assumed: Sequence[str] = (),
+) -> Launch:
+    """Check the arguments against the kernel's parameters and return the Launch, or raise LaunchError."""
+    _check_option("num_warps", num_warps, power_of_two=True)
+    _check_option("num_ctas", num_ctas, power_of_two=True)
+    if num_stages is not None:
+        _check_option("num_stages", num_stages, smallest=0)
+    return Launch(
+        kernel=kernel,
+        args=_bind(kernel, args),
+        grid=_check_grid(grid),
+        num_warps=num_warps,
+        num_stages=num_stages,
+        num_ctas=num_ctas,
+        options=dict(options or {}),
+        case=case,
+        parameters=dict(parameters or {}),
+        assumed=tuple(assumed),
+    )
+
+
+def _bind(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[str, Arg]:
+    known = [p.name for p in kernel.parameters]
+    unknown = [name for name in args if name not in known]
+    if unknown:
+        raise LaunchError(
+            f"{kernel.name} has no parameter {', '.join(map(repr, unknown))}; its parameters are: "
+            f"{kernel.signature()}"
+        )
+    bound: dict[str, Arg] = {}
+    missing: list[str] = []
+    for p in kernel.parameters:
+        if p.name in args:
+            value = args[p.name]
+            if p.is_constexpr and isinstance(value, (Tensor, Descriptor)):
+                raise LaunchError(f"{kernel.name}: {p.name} is a constexpr and takes a value, found {value}")
+            bound[p.name] = value
+        elif not p.has_default:
+            missing.append(p.name)
+        elif p.default_is_known:
+            bound[p.name] = p.default
+    if missing:
+        raise LaunchError(
+            f"{kernel.name} needs a value for {', '.join(missing)}; its parameters are: {kernel.signature()}"
+        )
+    return bound
+
+
+def _check_grid(grid: Sequence[int]) -> tuple[int, int, int]:
+    if not 1 <= len(grid) <= 3:
+        raise LaunchError(f"a grid has 1 to 3 axes, found {len(grid)}: {list(grid)}")
+    full = (*grid, 1, 1)[:3]
+    for axis, (size, limit) in enumerate(zip(full, MAX_GRID, strict=True)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise LaunchError(f"grid axis {axis} must be a whole number of 0 or more, found {size!r}")
+        if size > limit:
+            raise LaunchError(f"grid axis {axis} may be at most {limit:,}, found {size:,}")
+    return full[0], full[1], full[2]
+
+
+def _check_option(name: str, value: object, *, power_of_two: bool = False, smallest: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+        raise LaunchError(f"{name} must be a whole number of {smallest} or more, found {value!r}")
+    if power_of_two and value & (value - 1):
+        raise LaunchError(f"{name} must be a power of two, found {value}")

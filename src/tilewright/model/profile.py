@@ -1,0 +1,176 @@
+"""`Profile`: one launch on one GPU: what the compiler made of it, what fits on an SM, and how the grid fills it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.compile import Compiled, Failure, Result
+from tilewright.gpus import Gpu
+from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread, occupancy, waves
+from tilewright.launch import Launch
+from tilewright.model.cliffs import Cliff, find_cliffs
+from tilewright.ttgir import Layout, summarise
+
+SCHEMA = "tilewright.profile/1"
+
+
+@dataclass(frozen=True)
+class DoesNotFit:
+    """Why not even one program can run: the resource, what is required, the limit (None where words say it)."""
+
+    resource: str
+    required: int | None
+    limit: int | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A launch on a GPU. Where compiling failed, `failure` says why and everything after it is None.
+
+    `register_cap` is the most registers per thread with which one program of so many warps fits.
+    """
+
+    launch: Launch
+    gpu: Gpu
+    compiled: Compiled | None
+    failure: Failure | None
+    layout: Layout | None
+    does_not_fit: DoesNotFit | None
+    occupancy: Occupancy | None
+    waves: Waves | None
+    cliffs: tuple[Cliff, ...]
+    register_cap: int | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the launch compiles and at least one program of it fits on an SM."""
+        return self.compiled is not None and self.does_not_fit is None
+
+    @property
+    def padding_bytes(self) -> int | None:
+        """Shared memory between and after the buffers that the compiler left for alignment."""
+        if self.compiled is None or self.layout is None:
+            return None
+        sizes = [b.bytes for b in self.layout.buffers if b.shares_with is None]
+        if any(s is None for s in sizes):
+            return None
+        return self.compiled.shared_bytes - sum(s or 0 for s in sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, schema `tilewright.profile/1`."""
+        return {
+            "schema": SCHEMA,
+            "kernel": self.launch.kernel.to_dict(),
+            "gpu": {"slug": self.gpu.slug, "name": self.gpu.name, "arch": self.gpu.arch, "sms": self.gpu.compute.sms},
+            "launch": self.launch.to_dict(),
+            "fits": self.fits,
+            "failure": self.failure.to_dict() if self.failure else None,
+            "does_not_fit": asdict(self.does_not_fit) if self.does_not_fit else None,
+            "compiled": _compiled_dict(self.compiled) if self.compiled else None,
+            "layout": self.layout.to_dict() if self.layout else None,
+            "shared": self._shared_dict(),
+            "registers": {"cap": self.register_cap} if self.compiled else None,
+            "occupancy": _occupancy_dict(self.occupancy, self.cliffs) if self.occupancy else None,
+            "waves": asdict(self.waves) if self.waves else None,
+        }
+
+    def _shared_dict(self) -> dict[str, Any] | None:
+        if self.layout is None:
+            return None
+        return {
+            "buffers": [{**asdict(b), "shape": list(b.shape)} for b in self.layout.buffers],
+            "padding_bytes": self.padding_bytes,
+            "stage_bytes": self.layout.stage_bytes,
+        }
+
+
+def make_profile(launch: Launch, gpu: Gpu, result: Result) -> Profile:
+    """Work out a Profile from a compile's result."""
+    if isinstance(result, Failure):
+        fit = _failed_for_resources(result)
+        return Profile(launch, gpu, None, result, None, fit, None, None, (), None)
+    layout = summarise(result.asm["ttgir"], result.buffer_bytes)
+    threads = result.num_warps * gpu.target.warp_size
+    cap = None
+    if threads <= gpu.limits.max_threads_per_block:
+        cap = max_registers_per_thread(gpu, result.num_warps)
+    # A compile that stopped at TTGIR knows no registers: zero leaves shared memory and warps to decide.
+    found = occupancy(
+        gpu, registers=result.registers or 0, shared_bytes=result.shared_bytes, warps=result.num_warps
+    )
+    fit = _does_not_fit(gpu, result, found)
+    blocks = launch.programs * result.num_ctas
+    filled = waves(gpu, blocks, found.programs_per_sm) if fit is None and blocks else None
+    return Profile(
+        launch=launch,
+        gpu=gpu,
+        compiled=result,
+        failure=None,
+        layout=layout,
+        does_not_fit=fit,
+        occupancy=found,
+        waves=filled,
+        cliffs=find_cliffs(gpu, result, layout, found),
+        register_cap=cap,
+    )
+
+
+def _failed_for_resources(failure: Failure) -> DoesNotFit | None:
+    if failure.kind != "out_of_resources":
+        return None
+    return DoesNotFit(failure.resource or "resource", failure.required, failure.limit, failure.message)
+
+
+TENSOR_MEMORY_COLUMNS = 512
+"""Columns of tensor memory per SM on sm_100. Source: PTX ISA, tcgen05 tensor memory (512 columns of 128 lanes)."""
+
+
+def _does_not_fit(gpu: Gpu, compiled: Compiled, found: Occupancy) -> DoesNotFit | None:
+    if compiled.tensor_memory_columns > TENSOR_MEMORY_COLUMNS:
+        required = compiled.tensor_memory_columns
+        message = f"{required} columns of tensor memory, and an SM has {TENSOR_MEMORY_COLUMNS}"
+        return DoesNotFit("tensor memory", required, TENSOR_MEMORY_COLUMNS, message)
+    if found.programs_per_sm > 0 and found.reason is None:
+        return None
+    message = found.reason or "no program fits on an SM"
+    threads = compiled.num_warps * gpu.target.warp_size
+    if threads > gpu.limits.max_threads_per_block:
+        return DoesNotFit("threads", threads, gpu.limits.max_threads_per_block, message)
+    if compiled.shared_bytes > gpu.limits.max_shared_bytes_per_block:
+        limit = gpu.limits.max_shared_bytes_per_block
+        return DoesNotFit("shared memory", compiled.shared_bytes, limit, message)
+    return DoesNotFit("registers", compiled.registers, max_registers_per_thread(gpu, compiled.num_warps), message)
+
+
+def _compiled_dict(c: Compiled) -> dict[str, Any]:
+    return {
+        "registers": c.registers,
+        "spilled_registers": c.spilled_registers,
+        "shared_bytes": c.shared_bytes,
+        "stack_bytes": c.stack_bytes,
+        "tensor_memory_columns": c.tensor_memory_columns,
+        "num_warps": c.num_warps,
+        "num_stages": c.num_stages,
+        "num_ctas": c.num_ctas,
+        "signature": dict(c.signature),
+        "constexprs": dict(c.constexprs),
+        "divisible_by_16": list(c.divisible_by_16),
+        "triton_version": c.triton_version,
+        "seconds": c.seconds,
+        "cached": c.cached,
+        "depth": c.depth,
+        "notes": list(c.notes),
+    }
+
+
+def _occupancy_dict(o: Occupancy, cliffs: tuple[Cliff, ...]) -> dict[str, Any]:
+    return {
+        "programs_per_sm": o.programs_per_sm,
+        "limiter": list(o.limiter),
+        "by_resource": dict(o.by_resource),
+        "warps_resident": o.warps_resident,
+        "fraction": o.fraction,
+        "cliffs": [asdict(c) for c in cliffs],
+    }
