@@ -1,4 +1,4 @@
-"""FlashAttention-2 forward, version 3: key tiles that cannot matter are never visited, and whole tiles carry no mask.
+"""FlashAttention-2 forward, version 3: key tiles that cannot matter are never visited, whole ones not masked.
 
 Under a causal mask half of version 2's tiles are above the diagonal: loaded, multiplied, and masked to
 nothing. Here the key loop is split in two: first the tiles that every query sees whole, without mask or

@@ -21,7 +21,7 @@ MAX_GRID_AXIS_1 = 65_535  # CUDA's limit on grid axes 1 and 2
 
 
 def check_inputs(Q: Tensor, K: Tensor, V: Tensor) -> None:
-    """Raise ValueError or TypeError, with what was expected and what was found, for what the kernel cannot take."""
+    """Raise ValueError or TypeError for what the kernel cannot take, with what was expected and found."""
     for name, tensor in (("Q", Q), ("K", K), ("V", V)):
         if tensor.ndim != 3:
             raise ValueError(
@@ -32,7 +32,7 @@ def check_inputs(Q: Tensor, K: Tensor, V: Tensor) -> None:
             raise TypeError(f"{name} must be float32, float16 or bfloat16, found {tensor.dtype}")
         if tensor.stride(-1) != 1:
             raise ValueError(
-                f"the last stride of {name} must be 1, found strides {tensor.stride()}; call {name}.contiguous()"
+                f"the last stride of {name} must be 1, found {tensor.stride()}; call {name}.contiguous()"
             )
     if K.shape != V.shape or K.shape[0] != Q.shape[0] or K.shape[2] != Q.shape[2]:
         raise ValueError(
@@ -45,7 +45,7 @@ def check_inputs(Q: Tensor, K: Tensor, V: Tensor) -> None:
         raise ValueError(f"Q, K and V must be on one device, found {Q.device}, {K.device} and {V.device}")
     if Q.device.type == "cpu" and not triton.knobs.runtime.interpret:
         raise ValueError(
-            "Q, K and V are on the CPU: move them to the GPU, or use Triton's interpreter (TRITON_INTERPRET=1)"
+            "Q, K and V are on the CPU: move them to a GPU, or set TRITON_INTERPRET=1 (Triton's interpreter)"
         )
     if Q.shape[2] not in HEAD_DIMS:
         raise ValueError(f"head_dim must be one of {HEAD_DIMS}, found {Q.shape[2]}")
