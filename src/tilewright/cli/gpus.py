@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -63,10 +62,12 @@ def list_gpus(context: typer.Context, as_json: _AsJson = False) -> None:
 
 
 @app.command(
-    epilog="Examples: tilewright gpus show h100; tilewright gpus show sm_89; tilewright gpus show ./my-gpu.toml"
+    epilog="Examples: tilewright gpus show h100, tilewright gpus show sm_89, tilewright gpus show ./mine.toml"
 )
 def show(
-    name: Annotated[str, typer.Argument(help="A name, an alias, an architecture, or a path ending in .toml.")],
+    name: Annotated[
+        str, typer.Argument(help="A name, an alias, an architecture, or a path to a .toml file.")
+    ],
     as_json: _AsJson = False,
 ) -> None:
     """Show all figures of one GPU, with units and sources."""
@@ -104,9 +105,9 @@ def _print_json(data: dict[str, Any]) -> None:
 def _console() -> Console:
     from rich.console import Console
 
-    # Rich honours NO_COLOR for colours only; bold and dim go too, so that the output is plain text.
-    plain = bool(os.environ.get("NO_COLOR"))
-    return Console(width=WIDTH, highlight=False, no_color=plain, color_system=None if plain else "auto", file=sys.stdout)
+    # Rich honours NO_COLOR for colours only; without a colour system bold goes too, and the output is plain.
+    color_system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(width=WIDTH, highlight=False, color_system=color_system)
 
 
 def _print_table(gpus: list[Gpu]) -> None:
@@ -133,10 +134,13 @@ def _print_table(gpus: list[Gpu]) -> None:
     console = _console()
     console.print(table)
     console.print()
-    console.print("bf16: dense, fp32 accumulation, at the vendor's clock. `tilewright gpus show NAME`: all figures.")
+    console.print(
+        "bf16: dense, fp32 accumulation, the vendor's clock. All figures: tilewright gpus show NAME"
+    )
 
 
 def _print_gpu(gpu: Gpu) -> None:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -149,19 +153,21 @@ def _print_gpu(gpu: Gpu) -> None:
     for table_name in (*_TABLES, *_KEYED_TABLES):
         if not data[table_name]:
             continue
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), show_header=False)
-        for justify in ("left", "right", "left", "right"):
-            table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
         for figure, value in data[table_name].items():
             key = f"{table_name}.{figure}"
             if value is None:
                 table.add_row(figure, "unknown")
                 continue
             unit = _KEYED_TABLES.get(table_name) or _unit(figure)
-            table.add_row(figure, _number(value), unit, f"[{numbers[gpu.sources[key]]}]")
+            table.add_row(figure, _number(value), unit, Text(f"[{numbers[gpu.sources[key]]}]"))
         console.print()
         console.print(Text(table_name, style="bold"))
-        console.print(table, markup=False)
+        console.print(Padding(table, (0, 0, 0, 2)))
     if gpu.unknown:
         _print_paragraphs(console, "unknown, and why", [f"{key}: {why}" for key, why in gpu.unknown.items()])
     _print_paragraphs(console, "sources", [f"[{number}] {source}" for source, number in numbers.items()])

@@ -1,9 +1,9 @@
 """The noun ``Gpu``: a GPU's limits and peak rates, units in the names, a source for each figure.
 
-An *SM* is what hands out registers and shared memory to a program: a streaming multiprocessor at NVIDIA, a compute
-unit (CU) on AMD's CDNA, a work-group processor (WGP, two CUs) on AMD's RDNA. A *warp* is AMD's wave, a *block* is a
-Triton program (AMD's work-group), *shared memory* is AMD's LDS. Rates count a multiply-add as two operations and are
-dense (no sparsity).
+An *SM* is what hands out registers and shared memory to a program: a streaming multiprocessor at NVIDIA, a
+compute unit (CU) on AMD's CDNA, a work-group processor (WGP, two CUs) on AMD's RDNA. A *warp* is AMD's
+wave, a *block* is a Triton program (AMD's work-group), *shared memory* is AMD's LDS. Rates count a
+multiply-add as two operations and are dense (no sparsity).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Clocks:
-    """``boost_ghz`` is the vendor's highest; ``tensor_ghz`` is set where the vendor's tensor peaks use a lower one."""
+    """``boost_ghz`` is the vendor's highest; ``tensor_ghz`` is set where its tensor peaks use a lower one."""
 
     boost_ghz: float
     tensor_ghz: float | None = None
@@ -83,11 +83,12 @@ class Clocks:
 class Gpu:
     """One GPU as a program sees it. Hashable and picklable; ``to_dict`` gives JSON-ready data.
 
-    ``tensor_ops_per_clock_per_sm`` is keyed by input and accumulator type, such as ``"bf16_fp32acc"``; ``"fp64"`` is
-    fp64 throughout. A key that is absent means that the hardware has no such rate, or that ``unknown`` says why it is
-    not given. ``tensor_sync_ops_per_clock_per_sm`` is the lower rate of warp-level ``mma.sync`` where the tensor cores
-    reach their full rate only through warp-group instructions (Hopper). ``sources`` has one entry for each figure,
-    keyed ``"table.figure"``; ``unknown`` says of an absent figure why it is absent.
+    ``tensor_ops_per_clock_per_sm`` is keyed by input and accumulator type, such as ``"bf16_fp32acc"``;
+    ``"fp64"`` is fp64 throughout. A key that is absent means that the hardware has no such rate, or that
+    ``unknown`` says why it is not given. ``tensor_sync_ops_per_clock_per_sm`` is the lower rate of
+    warp-level ``mma.sync`` where the tensor cores reach their full rate only through warp-group
+    instructions (Hopper). ``sources`` has one entry for each figure, keyed ``"table.figure"``; ``unknown``
+    says of an absent figure why it is absent.
     """
 
     slug: str
@@ -109,12 +110,12 @@ class Gpu:
     notes: tuple[str, ...] = ()
 
     def clock_ghz(self, kind: str) -> float:
-        """The clock behind the vendor's peak for ``kind``: fp32 and fp64 use the boost clock, tensor types may not."""
+        """The clock of the vendor's peak for ``kind``: boost for fp32 and fp64, maybe less for tensor types."""
         vector = kind.startswith("fp64") or kind == "fp32"
         return self.clocks.boost_ghz if vector else self.clocks.tensor_ghz or self.clocks.boost_ghz
 
     def ops_per_clock_per_sm(self, kind: str) -> int | None:
-        """Operations per clock per SM for a tensor key, ``"fp32"`` or ``"fp64_vector"``; None where there is none."""
+        """Operations per clock per SM for a tensor key, ``"fp32"`` or ``"fp64_vector"``; None if not known."""
         if kind == "fp32":
             return self.compute.fp32_ops_per_clock_per_sm
         if kind == "fp64_vector":
@@ -122,7 +123,7 @@ class Gpu:
         return self.tensor_ops_per_clock_per_sm.get(kind)
 
     def peak_tflops(self, kind: str, clock_ghz: float | None = None) -> float | None:
-        """Peak 10^12 operations/s of ``kind``: operations/clock/SM x SMs x clock (the vendor's clock by default)."""
+        """Peak of ``kind`` in 10^12 operations/s: operations/clock/SM x SMs x clock (the vendor's by default)."""
         ops = self.ops_per_clock_per_sm(kind)
         if ops is None:
             return None

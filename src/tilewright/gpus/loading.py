@@ -1,11 +1,13 @@
-"""Reads GPUs from TOML files and refuses what it cannot believe: every figure needs a unit, a sign and a source.
+"""Reads GPUs from TOML files and refuses what it cannot believe: every figure needs a unit, a sign and a
+source.
 
-A catalog file is complete; a user's file may be complete too, or name a ``base`` and give only what differs.
-The format is described in docs/gpus.md.
+A catalog file is complete; a user's file may be complete too, or name a ``base`` and give only what
+differs. The format is described in docs/gpus.md.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -44,6 +46,7 @@ _KEYED_TABLES: dict[str, tuple[str, ...]] = {
 }
 _TOP_LEVEL = (*_IDENTITY, "base", "notes", *_TABLES, *_KEYED_TABLES, "sources", "unknown")
 _MAY_BE_ZERO = {"limits.reserved_shared_bytes_per_block"}
+_EXPECTED = {"float": "a number", "int": "a whole number", "int | str": "a whole number or text"}
 _BACKENDS = {"nvidia": "cuda", "amd": "hip"}
 
 
@@ -84,10 +87,11 @@ def _find(name: str, beside: Path | None = None) -> Path:
         return (beside.parent / name) if beside else Path(name)
     slug = naming.slug_of(name)
     if slug is None:
-        known = [*naming.ALIASES, *naming.REPRESENTATIVES, *(a for group in naming.ALIASES.values() for a in group)]
+        aliases = (alias for group in naming.ALIASES.values() for alias in group)
+        known = [*naming.ALIASES, *naming.REPRESENTATIVES, *aliases]
         raise GpuError(
-            f"unknown GPU {name!r}{_closest(naming.normalise(name), known)}; "
-            "`tilewright gpus` lists them, or give a path ending in .toml"
+            f"unknown GPU {name!r}{_closest(naming.normalise(name), known)} "
+            "(`tilewright gpus` lists them all; a path must end in .toml)"
         )
     return CATALOG / f"{slug}.toml"
 
@@ -117,18 +121,16 @@ def _draft(path: Path, chain: tuple[Path, ...]) -> _Draft:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
+    # By name, so that type checkers need neither's types: Python 3.10 has no tomllib.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
+        return content
     except OSError as error:
         raise GpuError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise GpuError(f"{path}: is not UTF-8 text: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except toml.TOMLDecodeError as error:
         raise GpuError(f"{path}: is not valid TOML: {error}") from error
 
 
@@ -158,8 +160,7 @@ def _checked(path: Path, key: str, value: Any, annotation: str) -> Any:
     allowed = (int, float) if wanted == "float" else (int,)
     # bool is an int in Python, and `sms = true` is a mistake.
     if isinstance(value, bool) or not isinstance(value, allowed):
-        expected = {"float": "a number", "int": "a whole number", "int | str": "a whole number or text"}[wanted]
-        raise GpuError(f"{path}: {key} must be {expected}, got {value!r}")
+        raise GpuError(f"{path}: {key} must be {_EXPECTED[wanted]}, got {value!r}")
     if not 0 <= value < float("inf") or (value == 0 and key not in _MAY_BE_ZERO):
         raise GpuError(f"{path}: {key} must be greater than zero, got {value!r}")
     return float(value) if wanted == "float" else value
@@ -172,23 +173,27 @@ def _sources(path: Path, given: Mapping[str, Any], figures: Iterable[str]) -> di
     for key, text in given.items():
         _text(path, f"sources.{key}", text)
         if key not in known:
-            raise GpuError(f"{path}: [sources] has {key!r}, but the file has no such figure{_closest(key, known)}")
+            raise GpuError(f"{path}: [sources] has {key!r}, but no figure is called so{_closest(key, known)}")
     sources: dict[str, str] = {}
     for key in figures:
         source = given.get(key, given.get(key.split(".")[0]))
         if source is None:
             table = key.split(".")[0]
-            raise GpuError(f'{path}: no source for {key}: add "{key}" (or "{table}", for the whole table) to [sources]')
+            raise GpuError(
+                f'{path}: no source for {key}: add "{key}", or "{table}" for all of it, to [sources]'
+            )
         sources[key] = source
     return sources
 
 
 def _unknown(path: Path, given: Mapping[str, Any]) -> dict[str, str]:
-    possible = [f"{table}.{f.name}" for table, cls in _TABLES.items() for f in fields(cls) if not _required(f)]
+    possible = [
+        f"{table}.{f.name}" for table, cls in _TABLES.items() for f in fields(cls) if not _required(f)
+    ]
     possible += [f"{table}.{kind}" for table, kinds in _KEYED_TABLES.items() for kind in kinds]
     for key in given:
         if key not in possible:
-            raise GpuError(f"{path}: [unknown] has {key!r}, which is no optional figure{_closest(key, possible)}")
+            raise GpuError(f"{path}: [unknown] has {key!r}, no optional figure{_closest(key, possible)}")
     return {key: _text(path, f"unknown.{key}", why) for key, why in given.items()}
 
 
@@ -196,15 +201,14 @@ def _finish(path: Path, draft: _Draft) -> Gpu:
     """The whole: nothing required is missing, and the figures agree with each other."""
     for key in _IDENTITY:
         if key not in draft.identity:
-            raise GpuError(f"{path}: missing {key!r} (name, vendor, chip and arch say which GPU this is)")
+            raise GpuError(f"{path}: missing {key!r}; name, vendor, chip and arch say which GPU this is")
     tables = {table: cls(**_members(path, draft, table, cls)) for table, cls in _TABLES.items()}
     keyed = {table: _with_prefix(draft.figures, table) for table in _KEYED_TABLES}
+    parts: dict[str, Any] = {**draft.identity, **tables, **keyed}
     gpu = Gpu(
         slug=path.stem,
         aliases=naming.ALIASES.get(path.stem, ()) if path.parent == CATALOG else (),
-        **draft.identity,
-        **tables,
-        **keyed,
+        **parts,
         sources={key: source for key, source in draft.sources.items() if key in draft.figures},
         unknown=draft.unknown,
         notes=tuple(draft.notes),
@@ -224,39 +228,66 @@ def _members(path: Path, draft: _Draft, table: str, cls: type[Any]) -> dict[str,
 
 
 def _inconsistency(gpu: Gpu) -> str | None:
-    """The first pair of figures that cannot both be true; None if there is none."""
-    limits, warp_size = gpu.limits, gpu.target.warp_size
+    """The first figures that cannot all be true; None if there are none."""
     if gpu.vendor not in _BACKENDS:
         return f"vendor must be one of {', '.join(_BACKENDS)}, got {gpu.vendor!r}"
-    wanted = (
-        (gpu.target.backend == _BACKENDS[gpu.vendor], f"target.backend of vendor {gpu.vendor} must be "
-         f"{_BACKENDS[gpu.vendor]!r}, got {gpu.target.backend!r}"),
-        (gpu.arch == _arch_of(gpu.target), f"arch is {gpu.arch!r}, but target.arch says {_arch_of(gpu.target)!r}"),
-        (limits.max_shared_bytes_per_block + limits.reserved_shared_bytes_per_block <= limits.shared_bytes_per_sm,
-         f"limits.max_shared_bytes_per_block ({limits.max_shared_bytes_per_block}) and the reserved "
-         f"{limits.reserved_shared_bytes_per_block} exceed limits.shared_bytes_per_sm ({limits.shared_bytes_per_sm})"),
-        (limits.shared_bytes_per_sm <= gpu.memory.l1_plus_shared_bytes_per_sm,
-         f"limits.shared_bytes_per_sm ({limits.shared_bytes_per_sm}) exceeds "
-         f"memory.l1_plus_shared_bytes_per_sm ({gpu.memory.l1_plus_shared_bytes_per_sm})"),
-        (limits.max_warps_per_sm * warp_size == limits.max_threads_per_sm,
-         f"limits.max_warps_per_sm ({limits.max_warps_per_sm}) x target.warp_size ({warp_size}) is not "
-         f"limits.max_threads_per_sm ({limits.max_threads_per_sm})"),
-        (limits.max_threads_per_block <= limits.max_threads_per_sm,
-         f"limits.max_threads_per_block ({limits.max_threads_per_block}) exceeds "
-         f"limits.max_threads_per_sm ({limits.max_threads_per_sm})"),
-        (limits.register_unit_per_warp % warp_size == 0,
-         f"limits.register_unit_per_warp ({limits.register_unit_per_warp}) is not a multiple of "
-         f"target.warp_size ({warp_size})"),
-        (limits.max_registers_per_thread * warp_size * gpu.compute.subpartitions_per_sm <= limits.registers_per_sm,
-         f"limits.max_registers_per_thread ({limits.max_registers_per_thread}) in one warp per subpartition exceeds "
-         f"limits.registers_per_sm ({limits.registers_per_sm})"),
-        ((gpu.clocks.tensor_ghz or 0) <= gpu.clocks.boost_ghz,
-         f"clocks.tensor_ghz ({gpu.clocks.tensor_ghz}) exceeds clocks.boost_ghz ({gpu.clocks.boost_ghz})"),
-        ("bf16_fp32acc" in gpu.tensor_ops_per_clock_per_sm, "missing figure tensor_ops_per_clock_per_sm.bf16_fp32acc"),
-        (set(gpu.tensor_sync_ops_per_clock_per_sm) <= set(gpu.tensor_ops_per_clock_per_sm),
-         "tensor_sync_ops_per_clock_per_sm has a type that tensor_ops_per_clock_per_sm lacks"),
-    )  # fmt: skip
-    return next((problem for holds, problem in wanted if not holds), None)
+    if gpu.target.backend != _BACKENDS[gpu.vendor]:
+        wanted = _BACKENDS[gpu.vendor]
+        return f"target.backend of vendor {gpu.vendor} must be {wanted!r}, got {gpu.target.backend!r}"
+    if gpu.arch != _arch_of(gpu.target):
+        return f"arch is {gpu.arch!r}, but target.arch says {_arch_of(gpu.target)!r}"
+    if "bf16_fp32acc" not in gpu.tensor_ops_per_clock_per_sm:
+        return "missing figure tensor_ops_per_clock_per_sm.bf16_fp32acc"
+    if extra := set(gpu.tensor_sync_ops_per_clock_per_sm) - set(gpu.tensor_ops_per_clock_per_sm):
+        return f"tensor_sync_ops_per_clock_per_sm has {min(extra)!r}, which tensor_ops_per_clock_per_sm lacks"
+    limits, threads = gpu.limits, gpu.target.warp_size
+    if limits.max_warps_per_sm * threads != limits.max_threads_per_sm:
+        return (
+            f"limits.max_warps_per_sm ({limits.max_warps_per_sm}) x target.warp_size ({threads}) "
+            f"is not limits.max_threads_per_sm ({limits.max_threads_per_sm})"
+        )
+    if limits.register_unit_per_warp % threads:
+        unit = limits.register_unit_per_warp
+        return f"limits.register_unit_per_warp ({unit}) is not a multiple of target.warp_size ({threads})"
+    return _excess(gpu)
+
+
+def _excess(gpu: Gpu) -> str | None:
+    """The first figure that exceeds one that bounds it; None if there is none."""
+    limits, memory, clocks = gpu.limits, gpu.memory, gpu.clocks
+    shared_block = limits.max_shared_bytes_per_block + limits.reserved_shared_bytes_per_block
+    one_warp_each = limits.max_registers_per_thread * gpu.target.warp_size * gpu.compute.subpartitions_per_sm
+    bounds: tuple[tuple[str, float, str, float], ...] = (
+        (
+            "limits.max_shared_bytes_per_block with the reserved part",
+            shared_block,
+            "limits.shared_bytes_per_sm",
+            limits.shared_bytes_per_sm,
+        ),
+        (
+            "limits.shared_bytes_per_sm",
+            limits.shared_bytes_per_sm,
+            "memory.l1_plus_shared_bytes_per_sm",
+            memory.l1_plus_shared_bytes_per_sm,
+        ),
+        (
+            "limits.max_threads_per_block",
+            limits.max_threads_per_block,
+            "limits.max_threads_per_sm",
+            limits.max_threads_per_sm,
+        ),
+        (
+            "limits.max_registers_per_thread in one warp per subpartition",
+            one_warp_each,
+            "limits.registers_per_sm",
+            limits.registers_per_sm,
+        ),
+        ("clocks.tensor_ghz", clocks.tensor_ghz or 0, "clocks.boost_ghz", clocks.boost_ghz),
+    )
+    for name, amount, bound_name, bound in bounds:
+        if amount > bound:
+            return f"{name} ({amount}) exceeds {bound_name} ({bound})"
+    return None
 
 
 def _arch_of(target: Target) -> str:

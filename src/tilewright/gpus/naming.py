@@ -22,8 +22,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "rx-7900-xtx": ("7900-xtx", "7900xtx", "rx-7900xtx"),
 }
 
-# An architecture stands for one GPU: the only one here, else the one best known by measurement (RTX 4070 SUPER, H200),
-# else the one with the most memory (A100-80).
+# An architecture stands for one GPU: the only one here, else the one best known by measurement
+# (RTX 4070 SUPER, H200), else the one with the most memory (A100-80).
 REPRESENTATIVES: dict[str, str] = {
     "sm_80": "a100-80",
     "sm_86": "rtx-3090",

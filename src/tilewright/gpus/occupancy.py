@@ -1,7 +1,9 @@
-"""How many programs of a kernel fit on one SM, which resource stops the next one, and how the grid fills the GPU.
+"""How many programs of a kernel fit on one SM, which resource stops the next one, and how the grid fills
+the GPU.
 
-The arithmetic is that of NVIDIA's occupancy calculator (``cuda_occupancy.h``) and, with AMD's sizes, that of LLVM's
-AMDGPU back end. It assumes the largest shared-memory carve-out; see docs/gpus.md for what else it assumes.
+The arithmetic is that of NVIDIA's occupancy calculator (``cuda_occupancy.h``) and, with AMD's sizes, that
+of LLVM's AMDGPU back end. It assumes the largest shared-memory carve-out; see docs/gpus.md for what else it
+assumes.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ BLOCKS = "blocks"
 class Occupancy:
     """Programs resident on one SM.
 
-    ``by_resource`` maps each resource to the programs that it alone would allow, None where it sets no limit.
-    ``limiter`` names every resource that allows no more than ``programs_per_sm``. ``reason`` is None unless a single
-    program does not fit.
+    ``by_resource`` maps each resource to the programs that it alone would allow, None where it sets no
+    limit. ``limiter`` names every resource that allows no more than ``programs_per_sm``. ``reason`` is None
+    unless a single program does not fit.
     """
 
     programs_per_sm: int
@@ -49,11 +51,12 @@ class Waves:
 def occupancy(
     gpu: Gpu, *, registers: int, shared_bytes: int, warps: int, shared_bytes_per_sm: int | None = None
 ) -> Occupancy:
-    """Programs per SM for a kernel with ``registers`` per thread, ``shared_bytes`` and ``warps`` per program.
+    """Programs per SM for a kernel with ``registers`` per thread, ``shared_bytes`` and ``warps`` per
+    program.
 
-    ``shared_bytes`` is what the program asks for, static and dynamic; the driver's reservation is added here.
-    ``shared_bytes_per_sm`` replaces the largest carve-out where the one in force is known (a profiler reports it).
-    Raises GpuError for negative numbers and for fewer than one warp.
+    ``shared_bytes`` is what the program asks for, static and dynamic; the driver's reservation is added
+    here. ``shared_bytes_per_sm`` replaces the largest carve-out where the one in force is known (a profiler
+    reports it). Raises GpuError for negative numbers and for fewer than one warp.
     """
     _check(registers=registers, shared_bytes=shared_bytes)
     _check_positive(warps=warps)
@@ -82,11 +85,12 @@ def occupancy(
 
 
 def max_registers_per_thread(gpu: Gpu, warps: int) -> int:
-    """Most registers a thread may use if one program of ``warps`` warps is to fit: 128 for 16 warps on NVIDIA.
+    """Most registers a thread may use if one program of ``warps`` warps is to fit: 128 for 16 warps on
+    NVIDIA.
 
-    Registers belong to subpartitions, and a program's warps are dealt out to them evenly; so the fullest one decides.
-    For warps in multiples of the subpartitions this is registers per SM / threads, rounded down to the unit.
-    Raises GpuError if no program may have that many warps.
+    Registers belong to subpartitions, and a program's warps are dealt out to them evenly; so the fullest
+    one decides. For warps in multiples of the subpartitions this is registers per SM / threads, rounded
+    down to the unit. Raises GpuError if no program may have that many warps.
     """
     _check_positive(warps=warps)
     limits = gpu.limits
@@ -99,7 +103,7 @@ def max_registers_per_thread(gpu: Gpu, warps: int) -> int:
 
 
 def waves(gpu: Gpu, programs: int, programs_per_sm: int) -> Waves:
-    """Waves of a grid of ``programs`` with ``programs_per_sm`` resident on each SM. Raises GpuError below one."""
+    """Waves of a grid of ``programs``, ``programs_per_sm`` resident on each SM. Raises GpuError below one."""
     _check_positive(programs=programs, programs_per_sm=programs_per_sm)
     slots = gpu.compute.sms * programs_per_sm
     in_last = programs % slots or slots
@@ -132,7 +136,9 @@ def _by_warps(gpu: Gpu, warps: int) -> int:
     return gpu.limits.max_warps_per_sm // warps
 
 
-def _reason(gpu: Gpu, registers: int, registers_per_warp: int, shared_bytes: int, warps: int) -> str | None:
+def _reason(
+    gpu: Gpu, registers: int, registers_per_warp: int, shared_bytes: int, warps: int
+) -> str | None:
     """Why not even one program fits, most basic reason first; None if it does at the largest carve-out."""
     limits = gpu.limits
     if warps * gpu.target.warp_size > limits.max_threads_per_block:
@@ -142,8 +148,8 @@ def _reason(gpu: Gpu, registers: int, registers_per_warp: int, shared_bytes: int
     if _by_registers(gpu, registers, registers_per_warp, warps) == 0:
         most = max_registers_per_thread(gpu, warps)
         return (
-            f"{registers} registers per thread in {warps} warps take {registers_per_warp * warps:,} registers per "
-            f"block, and {gpu.name} fits at most {most} per thread at this many warps"
+            f"{registers} registers per thread in {warps} warps take {registers_per_warp * warps:,} registers "
+            f"per block, and {gpu.name} has room for {most} per thread at this many warps"
         )
     if shared_bytes > limits.max_shared_bytes_per_block:
         return (
@@ -154,12 +160,13 @@ def _reason(gpu: Gpu, registers: int, registers_per_warp: int, shared_bytes: int
 
 
 def _carveout_reason(shared: int, capacity: int) -> str:
-    return f"{shared:,} B of shared memory per block as allocated, and the carve-out given holds {capacity:,} B"
+    return f"{shared:,} B of shared memory per block, as allocated, and the carve-out holds {capacity:,} B"
 
 
 def _too_many_threads(gpu: Gpu, warps: int) -> str:
     threads = warps * gpu.target.warp_size
-    return f"{warps} warps are {threads:,} threads per block, and {gpu.name} allows {gpu.limits.max_threads_per_block:,}"
+    most = gpu.limits.max_threads_per_block
+    return f"{warps} warps are {threads:,} threads per block, and {gpu.name} allows {most:,}"
 
 
 def _round_up(amount: int, unit: int) -> int:
