@@ -1,6 +1,6 @@
 """Run in a child process: what LLVM's AMDGPU back end says of occupancy, for kernels given as JSON on stdin.
 
-Input: {"arch": "gfx942", "kernels": [[registers, shared_bytes, threads], ...]}. Output: waves per SIMD, one for each.
+Input: {"arch": "gfx942", "kernels": [[registers, shared_bytes, threads], ...]}. Output: waves per SIMD of each.
 LLVM is the one in Triton's wheel; it can crash on odd input, which is why this is a process of its own.
 """
 
@@ -12,7 +12,7 @@ from triton._C import libtriton
 
 
 def kernel(name: str, registers: int, shared_bytes: int, threads: int) -> str:
-    """A kernel that touches its highest register (vector up to 256, accumulation above) and all its shared memory."""
+    """A kernel that touches its highest register (accumulation ones above 256) and its shared memory."""
     touched = f"~{{v{registers - 1}}}" if registers <= 256 else f"~{{v255}},~{{a{registers - 257}}}"
     shared = f"@shared_{name} = internal addrspace(3) global [{shared_bytes} x i8] poison, align 16\n"
     store = f"  store volatile i8 1, ptr addrspace(3) @shared_{name}\n"

@@ -56,7 +56,10 @@ def replaced(old: str, new: str) -> str:
         ("sms = ", "mine.toml: is not valid TOML"),
         (replaced("sms = 128", "smz = 128"), "unknown key 'smz' in [compute]; did you mean 'sms'?"),
         (replaced("[clocks]", "[clock]"), "unknown key 'clock'; did you mean 'clocks'"),
-        (replaced("bf16_fp32acc", "bf16_fp32ac"), "unknown key 'bf16_fp32ac' in [tensor_ops_per_clock_per_sm]"),
+        (
+            replaced("bf16_fp32acc", "bf16_fp32ac"),
+            "unknown key 'bf16_fp32ac' in [tensor_ops_per_clock_per_sm]",
+        ),
         (replaced("sms = 128\n", ""), "[sources] has 'compute.sms', but no figure is called so"),
         (
             replaced("sms = 128\n", "").replace('"compute.sms"', '"compute.ex2_per_clock_per_sm"'),
@@ -70,9 +73,18 @@ def replaced(old: str, new: str) -> str:
         (replaced("sms = 128", "sms = true"), "compute.sms must be a whole number, got True"),
         (replaced("sms = 128", "sms = 0"), "compute.sms must be greater than zero, got 0"),
         (replaced("sms = 128", "sms = -1"), "compute.sms must be greater than zero, got -1"),
-        (replaced("dram_gbps = 1008.0", "dram_gbps = nan"), "memory.dram_gbps must be greater than zero, got nan"),
-        (replaced("dram_gbps = 1008.0", "dram_gbps = inf"), "memory.dram_gbps must be greater than zero, got inf"),
-        (replaced("\nclocks = ", "\n#"), 'no source for clocks.boost_ghz: add "clocks.boost_ghz", or "clocks"'),
+        (
+            replaced("dram_gbps = 1008.0", "dram_gbps = nan"),
+            "memory.dram_gbps must be greater than zero, got nan",
+        ),
+        (
+            replaced("dram_gbps = 1008.0", "dram_gbps = inf"),
+            "memory.dram_gbps must be greater than zero, got inf",
+        ),
+        (
+            replaced("\nclocks = ", "\n#"),
+            'no source for clocks.boost_ghz: add "clocks.boost_ghz", or "clocks"',
+        ),
         (replaced('\ntarget = "', '\ntarget = ""#'), "sources.target must be text, got ''"),
         (
             replaced("max_shared_bytes_per_block = 101_376", "max_shared_bytes_per_block = 102_400"),
@@ -83,12 +95,24 @@ def replaced(old: str, new: str) -> str:
             "limits.max_warps_per_sm (64) x target.warp_size (32) is not limits.max_threads_per_sm (1536)",
         ),
         (replaced("register_unit_per_warp = 256", "register_unit_per_warp = 250"), "is not a multiple of"),
-        (replaced('vendor = "nvidia"', 'vendor = "amd"'), "target.backend of vendor amd must be 'hip', got 'cuda'"),
+        (
+            replaced('vendor = "nvidia"', 'vendor = "amd"'),
+            "target.backend of vendor amd must be 'hip', got 'cuda'",
+        ),
         (replaced('vendor = "nvidia"', 'vendor = "intel"'), "vendor must be one of nvidia, amd, got 'intel'"),
         (replaced('arch = "sm_89"', 'arch = "sm_90"'), "arch is 'sm_90', but target.arch says 'sm_89'"),
-        (replaced("boost_ghz = 2.52", "boost_ghz = 2.52\ntensor_ghz = 2.6"), "clocks.tensor_ghz (2.6) exceeds"),
-        (replaced("[unknown]", '[unknown]\n"compute.sms" = "no idea"'), "[unknown] has 'compute.sms', no optional"),
-        ("clocks = 3\n" + replaced("[clocks]\nboost_ghz = 2.52\n", ""), "'clocks' must be a table, [clocks], got 3"),
+        (
+            replaced("boost_ghz = 2.52", "boost_ghz = 2.52\ntensor_ghz = 2.6"),
+            "clocks.tensor_ghz (2.6) exceeds",
+        ),
+        (
+            replaced("[unknown]", '[unknown]\n"compute.sms" = "no idea"'),
+            "[unknown] has 'compute.sms', no optional",
+        ),
+        (
+            "clocks = 3\n" + replaced("[clocks]\nboost_ghz = 2.52\n", ""),
+            "'clocks' must be a table, [clocks], got 3",
+        ),
         ('notes = "one"\n' + SOURCE, "notes must be a list of texts, got 'one'"),
         ('base = "mine.toml"\n', "base leads back to the file itself"),
         ('base = "rtx-9999"\n', "unknown GPU 'rtx-9999'"),
@@ -97,7 +121,7 @@ def replaced(old: str, new: str) -> str:
             'no source for compute.sms: add "compute.sms", or "compute" for all of it, to [sources]',
         ),
     ],
-)  # fmt: skip
+)
 def test_each_mistake_is_named(file, text, message):
     with pytest.raises(GpuError) as caught:
         load(file(text))
@@ -108,8 +132,8 @@ def test_each_mistake_is_named(file, text, message):
 def test_unreadable_files(tmp_path):
     with pytest.raises(GpuError, match=r"absent\.toml: cannot be read: No such file"):
         load(str(tmp_path / "absent.toml"))
+    (tmp_path / "folder.toml").mkdir()
     with pytest.raises(GpuError, match="cannot be read"):
-        (tmp_path / "folder.toml").mkdir()
         load(str(tmp_path / "folder.toml"))
     (tmp_path / "latin.toml").write_bytes('name = "é"'.encode("latin-1"))
     with pytest.raises(GpuError, match="is not UTF-8 text"):

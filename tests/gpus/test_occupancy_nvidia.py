@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.gpus import Gpu, GpuError, load
+from tilewright.gpus import Gpu, GpuError, catalog, load
 from tilewright.gpus.occupancy import max_registers_per_thread, occupancy, waves
 
 HERE = Path(__file__).parent
 MEASURED = json.loads((HERE / "data" / "measured.json").read_text())
 INT_MAX = 2**31 - 1
 
-# One GPU for each compute capability. The header of Triton 3.6's wheel (CUDA 12) knows 12.0 as a case of its own,
-# so no capability has to stand in for another.
+# One GPU for each compute capability. The header in Triton 3.6's wheel (CUDA 12) knows 12.0 as a case of its
+# own, so no capability has to stand in for another.
 BY_CAPABILITY = {
     (8, 0): "a100-80",
     (8, 6): "rtx-3090",
@@ -33,8 +33,9 @@ BY_CAPABILITY = {
 def calculator(tmp_path_factory) -> Path:
     """NVIDIA's cuda_occupancy.h, which Triton's wheel carries, made into a program."""
     spec = importlib.util.find_spec("triton")
-    assert spec is not None and spec.origin, "Triton must be installed: its wheel carries cuda_occupancy.h"
-    include = Path(spec.origin).parent / "backends" / "nvidia" / "include"
+    origin = spec.origin if spec else None
+    assert origin, "Triton must be installed: its wheel carries cuda_occupancy.h"
+    include = Path(origin).parent / "backends" / "nvidia" / "include"
     assert (include / "cuda_occupancy.h").exists(), f"no cuda_occupancy.h in {include}"
     compiler = next((c for c in map(shutil.which, ("c++", "g++", "clang++")) if c), None)
     assert compiler, "a C++ compiler (c++, g++ or clang++) is needed to build NVIDIA's calculator"
@@ -87,8 +88,6 @@ def test_agrees_with_nvidias_calculator(calculator, capability):
 
 def test_every_nvidia_gpu_has_the_limits_of_the_one_that_was_compared():
     by_arch = {load(slug).arch: load(slug).limits for slug in BY_CAPABILITY.values()}
-    from tilewright.gpus import catalog
-
     for gpu in catalog():
         if gpu.vendor == "nvidia":
             assert gpu.limits == by_arch[gpu.arch], gpu.slug
@@ -102,7 +101,7 @@ def test_published_programs_per_sm_on_an_rtx_4070_super(row):
         full = occupancy(gpu, registers=0, shared_bytes=row["shared_bytes"], warps=warps)
         assert full.programs_per_sm == 0
         assert full.limiter == ("shared memory",)
-        assert full.reason is not None and "114,688 B of shared memory per block" in full.reason
+        assert "114,688 B of shared memory per block" in str(full.reason)
         return
     got = occupancy(gpu, registers=row["registers"], shared_bytes=row["shared_bytes"], warps=warps)
     assert got.by_resource["shared memory"] == row["programs_by_shared"]
@@ -116,7 +115,7 @@ def test_measured_occupancy_limits_and_waves_on_an_h200(row):
     kernel = {"registers": row["registers"], "shared_bytes": row["shared_bytes"], "warps": row["warps"]}
     got = occupancy(gpu, **kernel)
     assert got.by_resource["registers"] == row["limit_registers"]
-    # The profiler's limit is for the carve-out that the driver chose; the driver never chose one that costs a program.
+    # The profiler's limit is for the carve-out that the driver chose, which never cost a program here.
     assert got.by_resource["shared memory"] >= row["limit_shared"]
     assert got.programs_per_sm == min(row["limit_registers"], row["limit_shared"])
     if "carveout_bytes" in row:
@@ -156,13 +155,13 @@ def test_most_registers_per_thread(warps, most):
 def test_reason_when_not_one_program_fits(kernel, reason):
     got = occupancy(load("rtx-4090"), **kernel)
     assert got.programs_per_sm == got.warps_resident == got.fraction == 0
-    assert got.reason is not None and reason in got.reason
+    assert reason in str(got.reason)
 
 
 def test_reason_when_the_carveout_is_too_small():
     got = occupancy(load("h200"), registers=32, shared_bytes=65536, warps=4, shared_bytes_per_sm=65536)
     assert got.programs_per_sm == 0
-    assert got.reason is not None and "the carve-out holds 65,536 B" in got.reason
+    assert "the carve-out holds 65,536 B" in str(got.reason)
 
 
 def test_ties_are_all_named():

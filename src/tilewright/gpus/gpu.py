@@ -110,12 +110,12 @@ class Gpu:
     notes: tuple[str, ...] = ()
 
     def clock_ghz(self, kind: str) -> float:
-        """The clock of the vendor's peak for ``kind``: boost for fp32 and fp64, maybe less for tensor types."""
+        """The clock of the vendor's peak: boost for fp32 and fp64, maybe a lower one for tensor types."""
         vector = kind.startswith("fp64") or kind == "fp32"
         return self.clocks.boost_ghz if vector else self.clocks.tensor_ghz or self.clocks.boost_ghz
 
     def ops_per_clock_per_sm(self, kind: str) -> int | None:
-        """Operations per clock per SM for a tensor key, ``"fp32"`` or ``"fp64_vector"``; None if not known."""
+        """Rate of a tensor key, ``"fp32"`` or ``"fp64_vector"``; None where there is none."""
         if kind == "fp32":
             return self.compute.fp32_ops_per_clock_per_sm
         if kind == "fp64_vector":
@@ -123,7 +123,7 @@ class Gpu:
         return self.tensor_ops_per_clock_per_sm.get(kind)
 
     def peak_tflops(self, kind: str, clock_ghz: float | None = None) -> float | None:
-        """Peak of ``kind`` in 10^12 operations/s: operations/clock/SM x SMs x clock (the vendor's by default)."""
+        """Peak in 10^12 operations/s: operations/clock/SM x SMs x clock (the vendor's by default)."""
         ops = self.ops_per_clock_per_sm(kind)
         if ops is None:
             return None

@@ -136,9 +136,7 @@ def _by_warps(gpu: Gpu, warps: int) -> int:
     return gpu.limits.max_warps_per_sm // warps
 
 
-def _reason(
-    gpu: Gpu, registers: int, registers_per_warp: int, shared_bytes: int, warps: int
-) -> str | None:
+def _reason(gpu: Gpu, registers: int, registers_per_warp: int, shared_bytes: int, warps: int) -> str | None:
     """Why not even one program fits, most basic reason first; None if it does at the largest carve-out."""
     limits = gpu.limits
     if warps * gpu.target.warp_size > limits.max_threads_per_block:
@@ -148,8 +146,8 @@ def _reason(
     if _by_registers(gpu, registers, registers_per_warp, warps) == 0:
         most = max_registers_per_thread(gpu, warps)
         return (
-            f"{registers} registers per thread in {warps} warps take {registers_per_warp * warps:,} registers "
-            f"per block, and {gpu.name} has room for {most} per thread at this many warps"
+            f"{registers} registers per thread in {warps} warps take {registers_per_warp * warps:,} "
+            f"registers per block, and {gpu.name} has room for {most} per thread at this many warps"
         )
     if shared_bytes > limits.max_shared_bytes_per_block:
         return (
