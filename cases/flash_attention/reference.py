@@ -1,4 +1,4 @@
-"""Attention as the formula has it, the whole score matrix at once, in fp64: what the rest is checked against."""
+"""Attention as the formula has it, all scores at once, in fp64: what the rest is checked against."""
 
 import math
 

@@ -8,8 +8,9 @@ the log-sum-exp is turned back into a natural log at the end.
 
 import triton
 import triton.language as tl
+from triton._C.libtriton import ir
 
-if not hasattr(tl, "make_block_ptr"):
+if not hasattr(ir.builder, "create_make_block_ptr"):
     raise ImportError(
         "this version shows block pointers, which Triton 3.9 no longer has "
         f"(found Triton {triton.__version__}): use Triton 3.6 or 3.7, or v6_longest_first"
