@@ -1,6 +1,6 @@
 """Run in a child process: what LLVM's AMDGPU back end says of occupancy, for kernels given as JSON on stdin.
 
-Input: {"arch": "gfx942", "kernels": [[registers, shared_bytes, threads], ...]}. Output: waves per SIMD of each.
+Input: {"arch": "gfx942", "kernels": [[registers, shared_bytes, threads], ...]}. Output: waves per SIMD.
 LLVM is the one in Triton's wheel; it can crash on odd input, which is why this is a process of its own.
 """
 

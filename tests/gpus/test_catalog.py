@@ -1,4 +1,4 @@
-"""The catalog's figures reproduce the published peaks, agree with each other, and say where they come from."""
+"""The catalog's figures reproduce the published peaks, agree with each other, and name their sources."""
 
 import json
 import pickle

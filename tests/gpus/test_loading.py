@@ -88,7 +88,7 @@ def replaced(old: str, new: str) -> str:
         (replaced('\ntarget = "', '\ntarget = ""#'), "sources.target must be text, got ''"),
         (
             replaced("max_shared_bytes_per_block = 101_376", "max_shared_bytes_per_block = 102_400"),
-            "max_shared_bytes_per_block with the reserved part (103424) exceeds limits.shared_bytes_per_sm (102400)",
+            "with the reserved part (103424) exceeds limits.shared_bytes_per_sm (102400)",
         ),
         (
             replaced("max_warps_per_sm = 48", "max_warps_per_sm = 64"),

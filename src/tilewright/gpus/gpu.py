@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tilewright.errors import TilewrightError
+
 SCHEMA = "tilewright.gpu/1"
 
 
-class GpuError(ValueError):
+class GpuError(TilewrightError, ValueError):
     """A GPU that cannot be found, read, believed or computed with; the message says which and what to do."""
 
 
