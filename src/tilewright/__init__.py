@@ -3,8 +3,22 @@
 The names here are those that a case file needs; everything else is imported from its room.
 """
 
-from tilewright.launch import Case, Descriptor, Launch, Param, Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.launch import Case, Descriptor, Launch, Param, Tensor
 
 __version__ = "0.1.0"
 
 __all__ = ["Case", "Descriptor", "Launch", "Param", "Tensor", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for, so that a part of the package that needs no launch starts without it.
+    if name in __all__:
+        from tilewright import launch
+
+        return getattr(launch, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

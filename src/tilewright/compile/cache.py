@@ -53,15 +53,12 @@ class Cache:
                 continue
         return None
 
-    def put(self, key: str, compiled: Compiled, files: list[str]) -> None:
-        """Store an entry. A full disk or a folder that cannot be written is remembered in `problem`."""
+    def put(self, key: str, compiled: Compiled, files: Mapping[str, str]) -> None:
+        """Store an entry that was made from `files` (path to hash). A full disk or a folder that cannot be written is remembered in `problem`."""
         if self._folder is None:
             return
-        hashes = {path: self._hash(path) for path in files}
-        if None in hashes.values():
-            return
-        entry = {"files": hashes, "compiled": {**compiled.to_dict(), "cached": False}}
-        digest = hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12]
+        entry = {"files": dict(files), "compiled": {**compiled.to_dict(), "cached": False}}
+        digest = hashlib.sha256(json.dumps(entry["files"], sort_keys=True).encode()).hexdigest()[:12]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             _write_whole(self._folder / f"{key}-{digest}.z", zlib.compress(json.dumps(entry).encode(), 1))

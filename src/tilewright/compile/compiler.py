@@ -85,7 +85,7 @@ class Compiler:
         if "failure" in reply:
             return Failure(**reply["failure"])
         body = dict(reply["compiled"])
-        files = body.pop("dependencies")
+        files = body.pop("files")
         compiled = Compiled.from_dict(body)
         self.cache.put(key, compiled, files)
         return compiled

@@ -16,9 +16,10 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton
 from triton._C import libtriton
@@ -35,8 +36,8 @@ class KernelImportError(Exception):
 
 
 def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
-    """Compile one request and return a Compiled as a dict, with `dependencies` beside it."""
-    function = _load_kernel(Path(request["file"]), request["name"])
+    """Compile one request and return a Compiled as a dict, with `files` (path to hash) beside it."""
+    function, files = _load_kernel(Path(request["file"]), request["name"])
     started = time.perf_counter()
     target = GPUTarget(request["backend"], request["arch"], request["warp_size"])
     backend = make_backend(target)
@@ -99,7 +100,7 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
         "seconds": time.perf_counter() - started,
         "stage_seconds": seconds,
         "depth": request["depth"],
-        "dependencies": _dependencies(function, Path(request["file"])),
+        "files": files,
     }
 
 
@@ -131,24 +132,35 @@ def failure_of(error: Exception) -> dict[str, Any]:
 
 # --- loading the kernel ---------------------------------------------------------------------------------------
 
-_loaded: dict[Path, ModuleType] = {}
+class _Loaded(NamedTuple):
+    """A kernel's module, with the content of every file that it was made from."""
+
+    module: ModuleType
+    files: dict[str, str]
 
 
-def _load_kernel(path: Path, name: str) -> Any:
-    """Import the kernel's file (as part of its package if it has one) and return its JITFunction."""
-    module = _loaded.get(path)
-    if module is None:
+_loaded: dict[Path, _Loaded] = {}
+
+
+def _load_kernel(path: Path, name: str) -> tuple[Any, dict[str, str]]:
+    """Import the kernel's file (as part of its package if it has one) and return its JITFunction and files."""
+    loaded = _loaded.get(path)
+    if loaded is None or loaded.files != _hashes(loaded.files):
         _forget_user_modules()
-        module = _loaded[path] = _import(path)
-    kernel = getattr(module, name, None)
-    seen = 0
-    while kernel is not None and not hasattr(kernel, "arg_names") or hasattr(kernel, "configs"):
-        kernel, seen = getattr(kernel, "fn", None), seen + 1  # @triton.autotune and @triton.heuristics wrap it
-        if kernel is None or seen > 8:
-            break
-    if kernel is None or not hasattr(kernel, "create_binder"):
+        before = _hashes([str(path)])
+        module = _import(path)
+        loaded = _loaded[path] = _Loaded(module, {**_hashes(_dependencies(module, path)), **before})
+    kernel = getattr(loaded.module, name, None)
+    # @triton.autotune and @triton.heuristics wrap the function that is compiled.
+    while kernel is not None and not hasattr(kernel, "create_binder"):
+        kernel = getattr(kernel, "fn", None)
+    if kernel is None:
         raise KernelImportError(f"{name} in {path} is not a Triton kernel (a function under @triton.jit)")
-    return kernel
+    return kernel, loaded.files
+
+
+def _hashes(files: Iterable[str]) -> dict[str, str]:
+    return {f: hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in files if Path(f).is_file()}
 
 
 def _import(path: Path) -> ModuleType:
@@ -210,10 +222,10 @@ def _forget_user_modules() -> None:
             del sys.modules[name]
 
 
-def _dependencies(function: Any, kernel_file: Path) -> list[str]:
+def _dependencies(kernel_module: ModuleType, kernel_file: Path) -> list[str]:
     """Files whose content decides the result: the kernel's, its package's, and every user module loaded."""
     files = {kernel_file.resolve()}
-    top = function.__module__.partition(".")[0]
+    top = kernel_module.__name__.partition(".")[0]
     for name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or name == "__main__":
             continue

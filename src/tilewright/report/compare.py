@@ -1,0 +1,175 @@
+"""Several profiles at once: side by side (figures as rows), or one configuration a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.model import Profile
+from tilewright.report import words
+from tilewright.report.page import Page
+
+COLUMNS = 4
+"""Profiles that fit beside each other in 100 columns."""
+
+
+def print_side_by_side(page: Page, profiles: Sequence[Profile]) -> None:
+    """Print profiles in columns, at most four beside each other."""
+    for start in range(0, len(profiles), COLUMNS):
+        if start:
+            page.line()
+        _side_by_side(page, profiles[start : start + COLUMNS])
+
+
+def _side_by_side(page: Page, profiles: Sequence[Profile]) -> None:
+    rows = [(name, *(_cell(p, read) for p in profiles)) for name, read in _ROWS]
+    shown = [row for row in rows if any(cell not in ("", "-") for cell in row[1:])]
+    page.table(shown, head=("", *map(_column_title, profiles)))
+    for p in profiles:
+        page.heading(f"{_case_name(p)} on {p.gpu.name}")
+        for sentence in words.in_short(p):
+            page.paragraph(sentence)
+
+
+def _cell(p: Profile, read: Callable[[Profile], str]) -> str:
+    try:
+        return read(p)
+    except (AssertionError, AttributeError, TypeError):  # the profile holds no such figure
+        return "-"
+
+
+def _column_title(p: Profile) -> str:
+    return f"{_case_name(p)}\n{p.gpu.name}"
+
+
+def _trips(p: Profile) -> str:
+    assert p.layout is not None
+    moved = [f"{t.name} {words.size(t.bytes)}" for t in p.layout.trips]
+    return "\n".join(moved) if moved else "none"
+
+
+def _repeats(p: Profile) -> str:
+    assert p.layout is not None
+    repeated = [
+        f"{words.times(d.repeat_factor)} on the {words.ordinal(i)} dot"
+        for i, d in enumerate(p.layout.dots)
+        if d.repeat_factor is not None and d.repeat_factor > 1
+    ]
+    unknown = [d for d in p.layout.dots if d.repeat_factor is None]
+    if unknown:
+        return "unknown"
+    return "\n".join(repeated) if repeated else ("none" if p.layout.dots else "")
+
+
+def _config(p: Profile) -> str:
+    c = p.compiled
+    stages = c.num_stages if c else p.launch.num_stages
+    tiles = [str(v) for k, v in p.launch.constexprs.items() if "TILE" in k or "BLOCK" in k]
+    return " x ".join(tiles) + (", " if tiles else "") + f"{p.launch.num_warps} warps, {stages} stages"
+
+
+def _allowed(p: Profile, resource: str) -> str:
+    o = p.occupancy
+    assert o is not None
+    allowed = o.by_resource[resource]
+    return "no limit" if allowed is None else f"{allowed:,}{'  binds' if resource in o.limiter else ''}"
+
+
+def _warps_per_dot(p: Profile) -> str:
+    assert p.layout is not None
+    seen = list(dict.fromkeys(words.warps(d) for d in p.layout.dots))
+    return ", ".join(seen)
+
+
+def _fits(p: Profile) -> str:
+    if p.fits:
+        return "yes"
+    if p.does_not_fit is None:
+        return "does not compile"
+    return f"no: {p.does_not_fit.resource}"
+
+
+_ROWS: list[tuple[str, Callable[[Profile], str]]] = [
+    ("tiles, warps, stages", _config),
+    ("fits", _fits),
+    ("shared memory, bytes", lambda p: f"{p.compiled.shared_bytes:,}" if p.compiled else _required(p)),
+    ("registers a thread", lambda p: f"{p.compiled.registers}" if p.compiled else ""),
+    ("spilled registers", lambda p: f"{p.compiled.spilled_registers}" if p.compiled else ""),
+    ("warps over the dots", _warps_per_dot),
+    ("work repeated", _repeats),
+    ("in the loop through shared", _trips),
+    ("programs by shared memory", lambda p: _allowed(p, "shared memory")),
+    ("programs by registers", lambda p: _allowed(p, "registers")),
+    ("programs by warps", lambda p: _allowed(p, "warps")),
+    ("programs an SM", lambda p: f"{p.occupancy.programs_per_sm}" if p.occupancy else ""),
+    ("occupancy", lambda p: f"{p.occupancy.fraction:.1%}" if p.occupancy else ""),
+    ("programs in the grid", lambda p: f"{p.launch.programs:,}"),
+    ("waves", lambda p: f"{p.waves.waves:.2f}" if p.waves else ""),
+    ("last wave busy", lambda p: f"{p.waves.last_wave_busy:.0%}" if p.waves else ""),
+]
+
+
+def _required(p: Profile) -> str:
+    fit = p.does_not_fit
+    return f"{fit.required:,} required" if fit is not None and fit.required is not None else ""
+
+
+def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]) -> None:
+    """Print one row per profile, in order, those that do not fit among them. `varied` names what differs."""
+    several_cases = len({p.launch.case for p in profiles}) > 1
+    several_gpus = len({p.gpu.slug for p in profiles}) > 1
+    columns = [
+        *(["case"] if several_cases else []),
+        *(["GPU"] if several_gpus else []),
+        *varied,
+        "shared B", "regs", "spills", "warps", "repeat", "trips B", "programs", "binds", "waves", "last",
+    ]  # fmt: skip
+    rows = []
+    for p in profiles:
+        where = [
+            *([_case_name(p)] if several_cases else []),
+            *([p.gpu.slug] if several_gpus else []),
+            *(_setting(p, name) for name in varied),
+        ]
+        rows.append((*where, *_config_row(p)))
+    flush = range(len(columns) - 10, len(columns))
+    page.table(rows, head=columns, right=[i for i in flush if columns[i] not in ("binds", "warps")])
+    fit = sum(p.fits for p in profiles)
+    too_big = sum(p.does_not_fit is not None for p in profiles)
+    failed = len(profiles) - fit - too_big
+    page.paragraph(
+        f"{words.plural(len(profiles), 'configuration')}: {fit} fit, {too_big} out of resources, {failed} failed",
+    )
+
+
+_SHORT = {"shared memory": "shared"}
+
+
+def _case_name(p: Profile) -> str:
+    case = p.launch.case or p.launch.kernel.name
+    return case.rpartition(":")[2] or case
+
+
+def _setting(p: Profile, name: str) -> str:
+    value = p.launch.parameters.get(name)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _config_row(p: Profile) -> tuple[str, ...]:
+    c, o, layout, w = p.compiled, p.occupancy, p.layout, p.waves
+    if c is None or layout is None or o is None:
+        why = words.does_not_fit(p) if p.does_not_fit else (p.failure.kind if p.failure else "?")
+        return ("", "", "", "", "", "", "0", why, "", "")
+    trips = [t.bytes for t in layout.trips]
+    dot = layout.main_dot
+    return (
+        f"{c.shared_bytes:,}",
+        "-" if c.registers is None else str(c.registers),
+        "-" if c.spilled_registers is None else str(c.spilled_registers),
+        words.warps(dot) if dot else "-",
+        words.times(layout.work_factor) if layout.work_factor else "-",
+        "?" if None in trips else f"{sum(t or 0 for t in trips):,}",
+        f"{o.programs_per_sm if p.fits else 0}",
+        "+".join(_SHORT.get(r, r) for r in o.limiter) if p.fits else f"out of {p.does_not_fit.resource}" if p.does_not_fit else "",
+        f"{w.waves:.2f}" if w else "-",
+        f"{w.last_wave_busy:.0%}" if w else "-",
+    )
