@@ -29,15 +29,33 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
     Exits with 1 if something that the core needs is bad or missing.
     """
-    checks = [_platform(), _python(), _triton(), *_tools(), _package("numpy", "", core=True), _compile(), _cache()]
+    checks = [
+        _platform(),
+        _python(),
+        _triton(),
+        *_tools(),
+        _package("numpy", "", core=True),
+        _compile(),
+        _cache(),
+    ]
     optional = [
-        _package("torch", "needed for capture, kernels and measuring; explain does without: pip install torch"),
+        _package(
+            "torch", "needed for capture, kernels and measuring; explain does without: pip install torch"
+        ),
         _package("ml_dtypes", "needed by tilewright.interpret for bf16: pip install ml_dtypes"),
         _gpu(),
     ]
     failed = any(c.status != "ok" for c in checks)
     if as_json:
-        print(json.dumps({"schema": "tilewright.doctor/1", "ok": not failed, "checks": [asdict(c) for c in checks + optional]}))
+        print(
+            json.dumps(
+                {
+                    "schema": "tilewright.doctor/1",
+                    "ok": not failed,
+                    "checks": [asdict(c) for c in checks + optional],
+                }
+            )
+        )
     else:
         for check in checks + optional:
             needed = check in checks
@@ -54,12 +72,16 @@ def _platform() -> Check:
     found = f"{platform.system()} {platform.machine()}"
     if platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64"):
         return Check("platform", "ok", found)
-    return Check("platform", "bad", found, "Triton's wheels are for Linux x86-64 and arm64: use WSL or the Dockerfile")
+    return Check(
+        "platform", "bad", found, "Triton's wheels are for Linux x86-64 and arm64: use WSL or the Dockerfile"
+    )
 
 
 def _python() -> Check:
     found = f"{platform.python_version()} at {sys.executable}"
-    return Check("python", "ok" if sys.version_info >= (3, 10) else "bad", found, "Python 3.10 or newer is needed")
+    return Check(
+        "python", "ok" if sys.version_info >= (3, 10) else "bad", found, "Python 3.10 or newer is needed"
+    )
 
 
 def _triton() -> Check:
@@ -69,7 +91,9 @@ def _triton() -> Check:
         return Check("triton", "missing", "not installed", "pip install 'triton>=3.6,<3.10'")
     numbers = tuple(int(n) for n in version.split(".")[:2])
     if not (3, 6) <= numbers < (3, 10):
-        return Check("triton", "bad", version, "versions 3.6 to 3.9 are supported: pip install 'triton>=3.6,<3.10'")
+        return Check(
+            "triton", "bad", version, "versions 3.6 to 3.9 are supported: pip install 'triton>=3.6,<3.10'"
+        )
     pointers = "" if numbers < (3, 8) else " (no block pointers: the flagship's v0 to v5 need 3.6 or 3.7)"
     return Check("triton", "ok", version + pointers)
 
@@ -82,7 +106,9 @@ def _tools() -> list[Check]:
         file = root / "backends" / "nvidia" / "bin" / tool if root else None
         good = file is not None and os.access(file, os.X_OK)
         advice = "it ships in Triton's wheel: reinstall triton from PyPI"
-        checks.append(Check(tool, "ok" if good else "missing", str(file) if good else "not in Triton's wheel", advice))
+        checks.append(
+            Check(tool, "ok" if good else "missing", str(file) if good else "not in Triton's wheel", advice)
+        )
     return checks
 
 
@@ -93,7 +119,7 @@ def _package(name: str, advice: str, core: bool = False) -> Check:
         return Check(name, "missing", "not installed", advice or f"pip install {name}")
 
 
-_PROBE = '''
+_PROBE = """
 import triton
 import triton.language as tl
 
@@ -101,7 +127,7 @@ import triton.language as tl
 def probe(x_ptr, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(x_ptr + i, tl.load(x_ptr + i) + 1)
-'''
+"""
 
 
 def _compile() -> Check:
@@ -117,11 +143,15 @@ def _compile() -> Check:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "probe.py"
         file.write_text(_PROBE)
-        launch = make_launch(find_kernel(f"{file}:probe"), {"x_ptr": Tensor.of("fp32", (128,)), "BLOCK": 128}, (1,))
+        launch = make_launch(
+            find_kernel(f"{file}:probe"), {"x_ptr": Tensor.of("fp32", (128,)), "BLOCK": 128}, (1,)
+        )
         result = compile_launch(launch, load("a100-80").target, cache_folder=None, limit_seconds=60)
     if isinstance(result, Compiled):
         return Check("compile", "ok", f"a test kernel for sm_80 in {result.seconds:.2f} s")
-    return Check("compile", "bad", result.message, "run with TILEWRIGHT_DEBUG=1 to see the compiler's own output")
+    return Check(
+        "compile", "bad", result.message, "run with TILEWRIGHT_DEBUG=1 to see the compiler's own output"
+    )
 
 
 def _cache() -> Check:

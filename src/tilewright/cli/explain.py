@@ -1,4 +1,4 @@
-"""`tilewright explain`: what the compiler made of a launch, which resource limits it, and how the grid fills the GPU."""
+"""`tilewright explain`: what the compiler made of a launch, what limits it, and how the grid fills the GPU."""
 
 from __future__ import annotations
 
@@ -28,26 +28,39 @@ EXAMPLE = (
 def explain(
     cases: Annotated[
         list[str],
-        typer.Argument(metavar="CASE...", help="path/to/case.py:variant, or FILE.py:KERNEL together with --args."),
+        typer.Argument(
+            metavar="CASE...", help="path/to/case.py:variant, or FILE.py:KERNEL together with --args."
+        ),
     ],
     gpu: Annotated[
         list[str] | None,
-        typer.Option("--gpu", "-g", help=f"A GPU's name or a TOML file; repeatable. [default: {DEFAULT_GPU}]"),
+        typer.Option(
+            "--gpu", "-g", help=f"A GPU's name or a TOML file; repeatable. [default: {DEFAULT_GPU}]"
+        ),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE[,VALUE...]", help="Set a parameter; lists are combined."),
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE[,VALUE...]", help="Set a parameter; lists are combined."
+        ),
     ] = None,
     args: Annotated[
-        str | None, typer.Option("--args", help="Describe the arguments of FILE.py:KERNEL: 'x: bf16[64,64], n: 64'.")
+        str | None,
+        typer.Option("--args", help="Describe the arguments of FILE.py:KERNEL: 'x: bf16[64,64], n: 64'."),
     ] = None,
-    grid: Annotated[str | None, typer.Option("--grid", help="The grid of FILE.py:KERNEL, for example 32,8.")] = None,
+    grid: Annotated[
+        str | None, typer.Option("--grid", help="The grid of FILE.py:KERNEL, for example 32,8.")
+    ] = None,
     configs: Annotated[bool, typer.Option("--configs", help="One row per configuration.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (see: tilewright schema profile).")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON (see: tilewright schema profile).")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile afresh and keep nothing.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds that one compile may take.")] = 120.0,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Compiles at once. [default: cores]")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Compiles at once. [default: cores]")
+    ] = None,
 ) -> None:
     """Say what the compiler made of a Triton kernel launch and which resource limits it, for any GPU."""
     from tilewright.compile import Compiler
@@ -59,7 +72,9 @@ def explain(
     pairs = [(launch, g) for launch in launches for g in gpus]
     if timeout <= 0:
         raise TilewrightError(f"--timeout must be more than 0 seconds, found {timeout:g}")
-    with Compiler(workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default") as compiler:
+    with Compiler(
+        workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default"
+    ) as compiler:
         with _Progress(len(pairs)) as progress:
             results = compiler.compile([(launch, g.target) for launch, g in pairs], progress=progress.update)
         profiles = [make_profile(launch, g, r) for (launch, g), r in zip(pairs, results, strict=True)]
@@ -126,7 +141,9 @@ def _example_args(parameters: Sequence[Any]) -> str:
     return ", ".join(f"{p.name}: {value(p)}" for p in parameters if not p.has_default)
 
 
-def _print(file: IO[str], profiles: Sequence[Profile], varied: Sequence[str], configs: bool, as_json: bool) -> None:
+def _print(
+    file: IO[str], profiles: Sequence[Profile], varied: Sequence[str], configs: bool, as_json: bool
+) -> None:
     if as_json:
         dicts = [p.to_dict() for p in profiles]
         json.dump(dicts[0] if len(dicts) == 1 else dicts, file, indent=2)

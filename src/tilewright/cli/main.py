@@ -42,7 +42,9 @@ def _options(
 
 
 @app.command("schema", epilog="Example: tilewright schema profile")
-def schema(name: Annotated[str, typer.Argument(help="Which schema; 'profile' is what explain --json prints.")]) -> None:
+def schema(
+    name: Annotated[str, typer.Argument(help="Which schema; 'profile' is what explain --json prints.")],
+) -> None:
     """Print the JSON Schema of a command's --json output."""
     from tilewright.errors import TilewrightError
     from tilewright.report.schema import schema as find

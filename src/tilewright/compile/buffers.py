@@ -17,7 +17,7 @@ _TYPE_LIST = re.compile(r":\s*\(?(?P<types>.*?)\)?\s*->\s*(?P<result>.*?)(?:\s*l
 
 
 def measure_buffers(allocated: str, run_passes: Callable[[str], str]) -> dict[str, int]:
-    """Map the result names of operations that take shared memory to bytes; operations that cannot be isolated are left out.
+    """Map result names of operations that take shared memory to bytes; those that cannot be isolated are left out.
 
     allocated: TTGIR with `allocation.offset` attributes; run_passes: allocates a module and returns its text.
     """

@@ -54,7 +54,10 @@ class Cache:
         return None
 
     def put(self, key: str, compiled: Compiled, files: Mapping[str, str]) -> None:
-        """Store an entry that was made from `files` (path to hash). A full disk or a folder that cannot be written is remembered in `problem`."""
+        """Store an entry that was made from `files` (path to hash).
+
+        A full disk or a folder that cannot be written is remembered in `problem`.
+        """
         if self._folder is None:
             return
         entry = {"files": dict(files), "compiled": {**compiled.to_dict(), "cached": False}}
@@ -131,7 +134,8 @@ def cache_key(request: Mapping[str, Any], triton_version: str) -> str:
         "environment": {
             k: v
             for k, v in os.environ.items()
-            if k.startswith(("TRITON_", "MLIR_", "LLVM_")) and k not in ("TRITON_CACHE_DIR", "TRITON_INTERPRET")
+            if k.startswith(("TRITON_", "MLIR_", "LLVM_"))
+            and k not in ("TRITON_CACHE_DIR", "TRITON_INTERPRET")
         },
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()[:40]

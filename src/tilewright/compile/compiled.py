@@ -18,7 +18,8 @@ class Compiled:
     `asm` maps a stage to its text: ttir, ttgir (with shared-memory offsets where the compiler gave them),
     llir, ptx and sass, or amdgcn on AMD. Registers are per thread (on AMD: vector registers, accumulation
     registers included); `spilled_registers` are local-memory bytes / 4, as Triton counts them;
-    `buffer_bytes` maps an operation of the TTGIR (its result's name) to the shared memory that it takes; `depth` is `ttgir` where only the middle end was run: then there are no registers.
+    `buffer_bytes` maps an operation of the TTGIR (its result's name) to the shared memory that it takes;
+    `depth` is `ttgir` where only the middle end was run: then there are no registers.
     """
 
     target: Target

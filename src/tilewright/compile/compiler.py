@@ -35,7 +35,7 @@ class Compiler:
         self,
         workers: int | None = None,
         limit_seconds: float = DEFAULT_LIMIT_SECONDS,
-        cache_folder: Path | None | str = "default",
+        cache_folder: Path | str | None = "default",
     ) -> None:
         folder = cache_dir() if cache_folder == "default" else cache_folder
         self.cache = Cache(Path(folder) if folder is not None else None)

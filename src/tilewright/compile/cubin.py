@@ -59,7 +59,8 @@ def _symbol_names(elf: bytes, sections: dict[str, tuple[int, int]]) -> dict[int,
     start, size = sections[".symtab"]
     names_at, _ = sections[".strtab"]
     return {
-        i: _string(elf, names_at + struct.unpack_from("<I", elf, start + 24 * i)[0]) for i in range(size // 24)
+        i: _string(elf, names_at + struct.unpack_from("<I", elf, start + 24 * i)[0])
+        for i in range(size // 24)
     }
 
 

@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -27,8 +28,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 from triton.runtime.jit import create_function_from_signature
 
-from tilewright.compile.cubin import read_resources
+from tilewright.compile import standins
 from tilewright.compile.buffers import measure_buffers
+from tilewright.compile.cubin import read_resources
 
 
 class KernelImportError(Exception):
@@ -37,9 +39,9 @@ class KernelImportError(Exception):
 
 def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
     """Compile one request and return a Compiled as a dict, with `files` (path to hash) beside it."""
-    function, files = _load_kernel(Path(request["file"]), request["name"])
-    started = time.perf_counter()
     target = GPUTarget(request["backend"], request["arch"], request["warp_size"])
+    function, loaded = _load_kernel(Path(request["file"]), request["name"], target)
+    started = time.perf_counter()
     backend = make_backend(target)
     signature, constexprs, attrs, options = _specialise(function, backend, request)
     source = _source(function, signature, constexprs, attrs)
@@ -55,7 +57,7 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
     module = source.make_ir(
         target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
     )
-    notes: list[str] = []
+    notes = list(loaded.notes)
     allocated: _Allocated | None = None
     for stage, compile_stage in stages.items():
         module = compile_stage(module, metadata)
@@ -100,7 +102,7 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
         "seconds": time.perf_counter() - started,
         "stage_seconds": seconds,
         "depth": request["depth"],
-        "files": files,
+        "files": loaded.files,
     }
 
 
@@ -130,54 +132,59 @@ def failure_of(error: Exception) -> dict[str, Any]:
     return {"kind": "error", "message": f"{type(error).__name__}: {message}", "place": place}
 
 
-# --- loading the kernel ---------------------------------------------------------------------------------------
+# --- loading the kernel ---------------------------------------------
+
 
 class _Loaded(NamedTuple):
     """A kernel's module, with the content of every file that it was made from."""
 
     module: ModuleType
     files: dict[str, str]
+    notes: tuple[str, ...]
 
 
-_loaded: dict[Path, _Loaded] = {}
+# By target too: a file may choose its configurations by the driver's target.
+_loaded: dict[tuple[Path, GPUTarget], _Loaded] = {}
 
 
-def _load_kernel(path: Path, name: str) -> tuple[Any, dict[str, str]]:
-    """Import the kernel's file (as part of its package if it has one) and return its JITFunction and files."""
-    loaded = _loaded.get(path)
+def _load_kernel(path: Path, name: str, target: GPUTarget) -> tuple[Any, _Loaded]:
+    """Import the kernel's file (as part of its package if it has one) and return its JITFunction."""
+    loaded = _loaded.get((path, target))
     if loaded is None or loaded.files != _hashes(loaded.files):
         _forget_user_modules()
         before = _hashes([str(path)])
-        module = _import(path)
-        loaded = _loaded[path] = _Loaded(module, {**_hashes(_dependencies(module, path)), **before})
+        module, notes = _import(path, target)
+        files = {**_hashes(_dependencies(module, path)), **before}
+        loaded = _loaded[path, target] = _Loaded(module, files, notes)
     kernel = getattr(loaded.module, name, None)
     # @triton.autotune and @triton.heuristics wrap the function that is compiled.
     while kernel is not None and not hasattr(kernel, "create_binder"):
         kernel = getattr(kernel, "fn", None)
     if kernel is None:
         raise KernelImportError(f"{name} in {path} is not a Triton kernel (a function under @triton.jit)")
-    return kernel, loaded.files
+    return kernel, loaded
 
 
 def _hashes(files: Iterable[str]) -> dict[str, str]:
     return {f: hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in files if Path(f).is_file()}
 
 
-def _import(path: Path) -> ModuleType:
+def _import(path: Path, target: GPUTarget) -> tuple[ModuleType, tuple[str, ...]]:
+    """Import a file with torch and the driver stood in for; return the module and what was stood in, in words."""
     linecache.checkcache()
     root, package = path.parent, [path.stem]
     while (root / "__init__.py").is_file():
         package.insert(0, root.name)
         root = root.parent
-    if len(package) > 1:
-        sys.path.insert(0, str(root))
-        dotted = ".".join(p for p in package if p != "__init__")
-        load = lambda: importlib.import_module(dotted)  # noqa: E731
-    else:
-        sys.path.insert(0, str(path.parent))
-        load = lambda: _load_file(path)  # noqa: E731
+    sys.path.insert(0, str(root))
+    triton.runtime.driver.set_active(standins.TargetDriver(target))
+    stood_in = standins.stand_in_for_torch()
     try:
-        return load()
+        if len(package) > 1:
+            module = importlib.import_module(".".join(p for p in package if p != "__init__"))
+        else:
+            module = _load_file(path)
+        used = stood_in and "torch" in sys.modules
     except ModuleNotFoundError as e:
         raise KernelImportError(
             f"{path} imports {e.name}, which is not installed here. Install it, or move the kernel into a file "
@@ -186,7 +193,9 @@ def _import(path: Path) -> ModuleType:
     except Exception as e:
         raise KernelImportError(f"{path} could not be loaded: {type(e).__name__}: {e}") from e
     finally:
-        sys.path.pop(0)
+        sys.path.remove(str(root))
+        standins.withdraw()
+    return module, ("torch is not installed: it was stood in for while the file loaded",) if used else ()
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -238,7 +247,7 @@ def _dependencies(kernel_module: ModuleType, kernel_file: Path) -> list[str]:
     return sorted(map(str, files))
 
 
-# --- arguments and specialisation ------------------------------------------------------------------------------
+# --- arguments and specialisation -----------------------------------
 
 
 class _DType:
@@ -252,21 +261,27 @@ class _DType:
         return f"torch.{self._name}"
 
 
+@cache
+def _dtype(torch_name: str, itemsize: int) -> _DType:
+    """Return the one stand-in for a type, never freed: Triton remembers types by the address of their object."""
+    return _DType(torch_name, itemsize)
+
+
 class _Tensor:
     """Stands in for a tensor where Triton specialises: it asks for the dtype, the address and the extent."""
 
     def __init__(self, description: dict[str, Any]) -> None:
-        self.dtype = _DType(description["torch_dtype"], description["itemsize"])
+        self.dtype = _dtype(description["torch_dtype"], description["itemsize"])
         self.shape, self._strides = description["shape"], description["strides"]
-        self._storage_bytes = description["storage_bytes"]
+        self._storage_bytes: int = description["storage_bytes"]
         # An address that is a multiple of the stated alignment and of nothing larger.
-        self._address = (1 << 20) + (description["alignment_bytes"] % 16)
+        self._address: int = (1 << 20) + (description["alignment_bytes"] % 16)
 
     def data_ptr(self) -> int:
         return self._address
 
     def ptr_range(self) -> int:
-        return int(self._storage_bytes)
+        return self._storage_bytes
 
     def stride(self) -> Any:
         return self._strides
@@ -324,7 +339,7 @@ def _jsonable(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-# --- what the compiler made ------------------------------------------------------------------------------------
+# --- what the compiler made -----------------------------------------
 
 
 class _Allocated:
@@ -424,9 +439,9 @@ def _disassemble(cubin: bytes, scratch: Path) -> str:
     file = scratch / "kernel.cubin"
     file.write_bytes(cubin)
     tool = triton.knobs.nvidia.nvdisasm.path
-    done = subprocess.run([tool, "-c", "-g", str(file)], capture_output=True, text=True, timeout=120, env=os.environ)
+    done = subprocess.run(
+        [tool, "-c", "-g", str(file)], capture_output=True, text=True, timeout=120, env=os.environ
+    )
     if done.returncode != 0:
         raise RuntimeError(f"nvdisasm failed: {done.stderr.strip()}")
     return done.stdout
-
-

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from tilewright.errors import LaunchError
 from tilewright.launch.case import LAUNCH_OPTIONS, Param
 from tilewright.launch.kernel import KernelSource
-from tilewright.launch.launch import Arg, Descriptor, Launch, Scalar, Tensor, make_launch
+from tilewright.launch.launch import Arg, Descriptor, Launch, Scalar, Tensor, contiguous_strides, make_launch
 
 _TENSOR = re.compile(
     r"^(?P<pointer>\*?)(?P<dtype>[A-Za-z_][\w.]*)\s*\[(?P<shape>[^\]]*)\]\s*(?:\((?P<strides>[^)]*)\))?\s*(?:@\s*(?P<align>\d+))?$"
@@ -142,6 +142,12 @@ def _whole(value: Scalar) -> int | None:
 
 
 def _assumed(args: Mapping[str, Arg]) -> list[str]:
+    """Say what was taken for granted of tensors where nothing else was said: row-major, 16-byte addresses."""
     tensors = {k: v for k, v in args.items() if isinstance(v, Tensor)}
+    contiguous = [k for k, v in tensors.items() if v.strides == contiguous_strides(v.shape)]
     aligned = [k for k, v in tensors.items() if v.alignment_bytes == 16]
-    return [f"address aligned to 16 bytes: {', '.join(aligned)}"] if aligned else []
+    return [
+        f"{what}: {', '.join(names)}"
+        for what, names in (("contiguous", contiguous), ("address divisible by 16", aligned))
+        if names
+    ]

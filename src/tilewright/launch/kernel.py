@@ -96,7 +96,9 @@ def _read(path: Path, name: str) -> KernelSource:
     if node is None:
         kernels = [n for n, f in functions.items() if _looks_like_kernel(f)] or list(functions)
         listed = ", ".join(kernels) if kernels else "no functions at all"
-        raise KernelError(f"{short_path(path)} has no kernel {name!r}{did_you_mean(name, kernels)}; it has: {listed}")
+        raise KernelError(
+            f"{short_path(path)} has no kernel {name!r}{did_you_mean(name, kernels)}; it has: {listed}"
+        )
     if not _looks_like_kernel(node):
         raise KernelError(
             f"{short_path(path)}:{node.lineno} {name} is a plain function: "

@@ -134,15 +134,13 @@ class Launch:
     def constexprs(self) -> dict[str, Scalar]:
         """The values of the parameters that are compile-time constants."""
         names = {p.name for p in self.kernel.parameters if p.is_constexpr}
-        return {
-            k: v for k, v in self.args.items() if k in names and not isinstance(v, (Tensor, Descriptor))
-        }
+        return {k: v for k, v in self.args.items() if k in names and not isinstance(v, (Tensor, Descriptor))}
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description (part of `tilewright.profile/1`)."""
         return {
             "case": self.case,
-            "args": {k: v.to_dict() if hasattr(v, "to_dict") else v for k, v in self.args.items()},
+            "args": {k: v.to_dict() if isinstance(v, (Tensor, Descriptor)) else v for k, v in self.args.items()},
             "constexprs": self.constexprs,
             "grid": list(self.grid),
             "programs": self.programs,

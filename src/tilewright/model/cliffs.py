@@ -76,7 +76,9 @@ def _less_shared(gpu: Gpu, compiled: Compiled, now: Occupancy) -> Cliff | None:
         return None
     limits = gpu.limits
     share = limits.shared_bytes_per_sm // (now.programs_per_sm + 1)
-    allowed = share // limits.shared_unit_bytes * limits.shared_unit_bytes - limits.reserved_shared_bytes_per_block
+    allowed = (
+        share // limits.shared_unit_bytes * limits.shared_unit_bytes - limits.reserved_shared_bytes_per_block
+    )
     if not 0 < allowed < compiled.shared_bytes:
         return None
     change = f"{compiled.shared_bytes - allowed:,} bytes of shared memory fewer ({allowed:,})"

@@ -63,7 +63,12 @@ class Profile:
         return {
             "schema": SCHEMA,
             "kernel": self.launch.kernel.to_dict(),
-            "gpu": {"slug": self.gpu.slug, "name": self.gpu.name, "arch": self.gpu.arch, "sms": self.gpu.compute.sms},
+            "gpu": {
+                "slug": self.gpu.slug,
+                "name": self.gpu.name,
+                "arch": self.gpu.arch,
+                "sms": self.gpu.compute.sms,
+            },
             "launch": self.launch.to_dict(),
             "fits": self.fits,
             "failure": self.failure.to_dict() if self.failure else None,
@@ -141,7 +146,9 @@ def _does_not_fit(gpu: Gpu, compiled: Compiled, found: Occupancy) -> DoesNotFit 
     if compiled.shared_bytes > gpu.limits.max_shared_bytes_per_block:
         limit = gpu.limits.max_shared_bytes_per_block
         return DoesNotFit("shared memory", compiled.shared_bytes, limit, message)
-    return DoesNotFit("registers", compiled.registers, max_registers_per_thread(gpu, compiled.num_warps), message)
+    return DoesNotFit(
+        "registers", compiled.registers, max_registers_per_thread(gpu, compiled.num_warps), message
+    )
 
 
 def _compiled_dict(c: Compiled) -> dict[str, Any]:

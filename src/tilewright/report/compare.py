@@ -169,7 +169,11 @@ def _config_row(p: Profile) -> tuple[str, ...]:
         words.times(layout.work_factor) if layout.work_factor else "-",
         "?" if None in trips else f"{sum(t or 0 for t in trips):,}",
         f"{o.programs_per_sm if p.fits else 0}",
-        "+".join(_SHORT.get(r, r) for r in o.limiter) if p.fits else f"out of {p.does_not_fit.resource}" if p.does_not_fit else "",
+        "+".join(_SHORT.get(r, r) for r in o.limiter)
+        if p.fits
+        else f"out of {p.does_not_fit.resource}"
+        if p.does_not_fit
+        else "",
         f"{w.waves:.2f}" if w else "-",
         f"{w.last_wave_busy:.0%}" if w else "-",
     )

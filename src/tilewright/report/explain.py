@@ -38,7 +38,9 @@ def _title(page: Page, p: Profile) -> None:
         c = p.compiled
         how = "from the cache; compiling took" if c.cached else "in"
         stop = "" if c.depth == "binary" else ", middle end only"
-        page.paragraph(f"compiled by Triton {c.triton_version} {how} {c.seconds:.2f} s{stop}; nothing measured", mark="")
+        page.paragraph(
+            f"compiled by Triton {c.triton_version} {how} {c.seconds:.2f} s{stop}; nothing measured", mark=""
+        )
 
 
 def _value(value: object) -> str:
@@ -99,7 +101,9 @@ def _warps(page: Page, p: Profile) -> None:
         m, n, k = dot.shape
         where = "in the loop" if dot.in_loop else "outside loops"
         shape = f"{m}x{n} over {k}, {dot.input_type} into {dot.accumulator_type}"
-        page.line(f"  {words.ordinal(index)} dot, line {dot.line}, {where}    {words.source_line(dot.file, dot.line)[:56]}")
+        page.line(
+            f"  {words.ordinal(index)} dot, line {dot.line}, {where}    {words.source_line(dot.file, dot.line)[:56]}"
+        )
         page.line(f"      {dot.name}: {shape}    {words.instruction(dot)}    warps {words.warps(dot)}")
         page.paragraph(words.how_warps_lie(dot), mark="      ")
 
@@ -130,7 +134,14 @@ def _shared(page: Page, p: Profile) -> None:
     assert p.layout is not None
     page.heading("SHARED MEMORY", f"{p.compiled.shared_bytes:,} B a program (compiled)")
     rows = [
-        (b.name, b.what, "" if b.role == b.what else b.role, f"line {b.line}", f"{b.offset:,}", words.size(b.bytes))
+        (
+            b.name,
+            b.what,
+            "" if b.role == b.what else b.role,
+            f"line {b.line}",
+            f"{b.offset:,}",
+            words.size(b.bytes),
+        )
         for b in p.layout.buffers
         if b.shares_with is None
     ]
@@ -140,7 +151,9 @@ def _shared(page: Page, p: Profile) -> None:
         page.table(rows, head=("", "", "", "", "offset", ""), right=[4, 5])
     reused = [b for b in p.layout.buffers if b.shares_with is not None]
     if reused:
-        listed = ", ".join(f"{b.name} line {b.line} ({words.size(b.bytes)}, in {b.shares_with}'s)" for b in reused)
+        listed = ", ".join(
+            f"{b.name} line {b.line} ({words.size(b.bytes)}, in {b.shares_with}'s)" for b in reused
+        )
         page.paragraph(f"in space that is free by then: {listed}")
 
 
@@ -153,7 +166,10 @@ def _limits(page: Page, p: Profile) -> None:
         return
     page.heading("WHAT LIMITS AN SM", f"{words.plural(o.programs_per_sm, 'program')}")
     uses = {
-        "shared memory": (f"{c.shared_bytes:,} + {limits.reserved_shared_bytes_per_block:,} B", f"{limits.shared_bytes_per_sm:,} B"),
+        "shared memory": (
+            f"{c.shared_bytes:,} + {limits.reserved_shared_bytes_per_block:,} B",
+            f"{limits.shared_bytes_per_sm:,} B",
+        ),
         "registers": (f"{o.registers_per_program:,}", f"{limits.registers_per_sm:,}"),
         "warps": (f"{c.num_warps:,}", f"{limits.max_warps_per_sm:,}"),
         "blocks": ("1", f"{limits.max_blocks_per_sm:,}"),
@@ -174,7 +190,8 @@ def _limits(page: Page, p: Profile) -> None:
     )
     for cliff in p.cliffs:
         bound = f"then {words.bind(cliff.limiter)}"
-        after = f"{cliff.programs_per_sm} programs instead of {o.programs_per_sm}" if cliff.programs_per_sm else "does not fit"
+        after = f"{words.plural(cliff.programs_per_sm, 'program')} instead of {o.programs_per_sm}"
+        after = after if cliff.programs_per_sm else "does not fit"
         page.paragraph(f"{cliff.change}: {after} ({bound}; modelled)")
 
 
@@ -190,6 +207,9 @@ def _registers(page: Page, p: Profile) -> None:
     if c.registers is None:
         return
     page.heading("REGISTERS", f"{c.registers} a thread (compiled)")
-    cap = f"at most {p.register_cap} with {words.plural(c.num_warps, 'warp')}" if p.register_cap else "too many threads"
+    cap = (
+        f"at most {p.register_cap} with {words.plural(c.num_warps, 'warp')}"
+        if p.register_cap
+        else "too many threads"
+    )
     page.line(f"  {cap}; {words.spills(p).rstrip('.')}")
-

@@ -46,7 +46,9 @@ class Page:
         for line in _wrap(text, WIDTH, mark, hang):
             self.line(line)
 
-    def table(self, rows: Sequence[Sequence[str]], head: Sequence[str] = (), right: Iterable[int] = ()) -> None:
+    def table(
+        self, rows: Sequence[Sequence[str]], head: Sequence[str] = (), right: Iterable[int] = ()
+    ) -> None:
         """Write rows in columns, indented by two; `right` columns are flush right, the widest text one wraps.
 
         A cell may hold several lines.
@@ -66,12 +68,18 @@ class Page:
             for at in range(max(map(len, row))):
                 texts = [column[at] if at < len(column) else "" for column in row]
                 aligned = [
-                    t.rjust(w) if i in flush else t.ljust(w) for i, (t, w) in enumerate(zip(texts, widths, strict=True))
+                    t.rjust(w) if i in flush else t.ljust(w)
+                    for i, (t, w) in enumerate(zip(texts, widths, strict=True))
                 ]
                 self.line(GAP + GAP.join(aligned))
 
 
 def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=True
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+        break_long_words=True,
     )

@@ -66,9 +66,14 @@ def repeated(dot: Dot) -> str:
     assert dot.warps_per_cta is not None
     assert dot.distinct_warps is not None
     assert dot.repeat_factor is not None
-    all_warps, distinct = dot.warps_per_cta[-2] * dot.warps_per_cta[-1], dot.distinct_warps[0] * dot.distinct_warps[1]
+    all_warps, distinct = (
+        dot.warps_per_cta[-2] * dot.warps_per_cta[-1],
+        dot.distinct_warps[0] * dot.distinct_warps[1],
+    )
     if distinct < all_warps:
-        who = f"only {distinct} of {all_warps} warps have work of their own, the rest wrap around and repeat it"
+        who = (
+            f"only {distinct} of {all_warps} warps have work of their own, the rest wrap around and repeat it"
+        )
         return f"work repeated {times(dot.repeat_factor)}: {who}"
     return f"{times(dot.repeat_factor)} the multiplies needed: the tile does not fill the instruction"
 
@@ -149,7 +154,8 @@ def spills(p: Profile) -> str:
     assert p.compiled is not None
     if not p.compiled.spilled_registers:
         return "no spills"
-    return f"{p.compiled.spilled_registers:,} registers spilled to local memory ({p.compiled.stack_bytes:,} B of stack)."
+    spilled, stack = p.compiled.spilled_registers, p.compiled.stack_bytes
+    return f"{spilled:,} registers spilled to local memory ({stack:,} B of stack)."
 
 
 def waves_words(p: Profile) -> str:
@@ -158,4 +164,6 @@ def waves_words(p: Profile) -> str:
         return "the grid is empty" if not p.launch.programs else "no program fits"
     w = p.waves
     wave = f"{w.waves:.2f} waves" if w.waves < 10 else f"{w.waves:.1f} waves"
-    return f"{plural(w.programs, 'program')} in {w.slots:,} slots: {wave}, the last {w.last_wave_busy:.0%} busy"
+    return (
+        f"{plural(w.programs, 'program')} in {w.slots:,} slots: {wave}, the last {w.last_wave_busy:.0%} busy"
+    )

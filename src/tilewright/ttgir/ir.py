@@ -30,7 +30,11 @@ class Location:
     @property
     def user_frame(self) -> Frame | None:
         """The innermost frame outside Triton's own library (`tl.max` is inlined from there)."""
-        outside = [f for f in self.frames if "/triton/language/" not in f.file and "/triton/experimental/" not in f.file]
+        outside = [
+            f
+            for f in self.frames
+            if "/triton/language/" not in f.file and "/triton/experimental/" not in f.file
+        ]
         return outside[0] if outside else (self.frames[-1] if self.frames else None)
 
 

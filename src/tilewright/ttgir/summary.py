@@ -163,7 +163,7 @@ def summarise(ttgir: str, buffer_bytes: Mapping[str, int]) -> Layout:
     )
 
 
-# --- dots ------------------------------------------------------------------------------------------------------
+# --- dots -----------------------------------------------------------
 
 
 def _dots(module: Module) -> Iterator[Dot]:
@@ -172,7 +172,9 @@ def _dots(module: Module) -> Iterator[Dot]:
         if len(tensors) < 2:
             continue
         a, b = tensors[0], tensors[1]
-        result = tensors[2] if op.name.startswith("ttng.tc_gen5") and len(tensors) > 2 else op.result_types[-1]
+        result = (
+            tensors[2] if op.name.startswith("ttng.tc_gen5") and len(tensors) > 2 else op.result_types[-1]
+        )
         layout = dot_layout(result.layout) or DotLayout("unknown", None, None)
         rows, columns = result.shape[-2:]
         frame = op.location.user_frame
@@ -201,7 +203,7 @@ def _unrolled_once(dots: list[Dot]) -> tuple[Dot, ...]:
     return tuple(sorted(kept.values(), key=lambda d: (d.line or 0, order[id(d)])))
 
 
-# --- shared memory ---------------------------------------------------------------------------------------------
+# --- shared memory --------------------------------------------------
 
 
 def _buffers(module: Module, sizes: Mapping[str, int]) -> Iterator[Buffer]:
@@ -259,15 +261,36 @@ def _origin(module: Module, value: str) -> Operation | None:
 
 def _name(module: Module, op: Operation, role: str) -> str:
     """The variable's name in the source: of the value that is stored, not of the statement that stores it."""
-    if role == "scratch" and op.name != "ttg.convert_layout":
-        return _what(op)
-    if op.operands:
-        source = _origin(module, op.operands[0])
-        if source is not None and source.location.name:
-            return source.location.name
     if role == "barrier":
         return "mbarriers"
-    return op.location.name or _what(op)
+    if op.name not in ("ttg.local_alloc", "ttg.convert_layout"):
+        return _what(op)
+    source = _origin(module, op.operands[0]) if op.operands else op
+    name = (source.location.name if source is not None else None) or op.location.name
+    if op.name == "ttg.convert_layout":
+        return f"conversion of {name}" if name else "layout conversion"
+    # A load written inside the call of a dot bears the dot's name: say which operand it is.
+    side = _operand_side(module, op.results[0], name)
+    return side or name or _what(op)
+
+
+_VIEWS = re.compile(r"ttg\.(memdesc_\w+|local_load)|ttng\.fence\w*")
+
+
+def _operand_side(module: Module, buffer: str, name: str | None) -> str | None:
+    """Return `left operand of NAME` where a buffer feeds a dot called `name` itself."""
+    value = buffer
+    for _ in range(16):
+        users = module.users.get(value, [])
+        dot = next((u for u in users if u.name in DOTS), None)
+        if dot is not None:
+            at = [o.split("#")[0] for o in dot.operands].index(value)
+            return f"{('left', 'right')[at]} operand of {name}" if at < 2 and dot.location.name == name else None
+        view = next((u for u in users if _VIEWS.match(u.name) and u.results), None)
+        if view is None:
+            return None
+        value = view.results[0]
+    return None
 
 
 def _what(op: Operation) -> str:
