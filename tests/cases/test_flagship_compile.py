@@ -1,7 +1,7 @@
-"""What the compiler makes of the flagship, against the published study on an RTX 4070 SUPER (sm_89, bf16, D = 64).
+"""What the compiler makes of the flagship, against the published study on an RTX 4070 SUPER (sm_89, bf16).
 
-Registers, spills, shared memory and static instruction counts depend on the order of operations in the kernels:
-these tests fail when a kernel's text changes what it computes or when.
+Registers, spills, shared memory and static instruction counts depend on the order of operations in the
+kernels: these tests fail when a kernel's text changes what it computes or when.
 """
 
 import importlib.util
@@ -133,7 +133,7 @@ def test_published_long_sequence_config(tmp_path, version):
 @published_compiler
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 def test_published_effect_of_exp2(tmp_path, is_causal):
-    """Version 4 drops a multiply and a range check per exponential: FMUL 320 to 177, 40 FSETP.GEU gone, 4 left."""
+    """Version 4 drops a multiply and a range check per exponential: FMUL 320 to 177, FSETP.GEU 44 to 4."""
     before = compile_flagship(tmp_path, "v3_causal_skip", (64, 32, 4, 3), is_causal=is_causal).opcodes
     after = compile_flagship(tmp_path, "v4_exp2", (64, 32, 4, 3), is_causal=is_causal).opcodes
     assert (before["FMUL"], after["FMUL"]) == (320, 177)
@@ -143,7 +143,7 @@ def test_published_effect_of_exp2(tmp_path, is_causal):
 @has_block_pointers
 @pytest.mark.parametrize(("num_stages", "shared_bytes"), [(2, 74752), (3, 107520)])
 def test_fp32_head_dim_128_needs_two_stages(tmp_path, num_stages, shared_bytes):
-    """sm_89 gives a block 101,376 bytes. Hence version 1's rule, and the 2-stage entry in every list of configs."""
+    """sm_89 gives a block 101,376 bytes: hence version 1's rule, and the 2-stage config in every list."""
     found = compile_flagship(tmp_path, "v1_tiles", (64, 32, 4, num_stages), element="fp32", head_dim=128)
     assert found.shared_bytes == shared_bytes
 
@@ -165,7 +165,7 @@ def programs_per_sm(compiled, num_warps):
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("config", [(64, 32, 4, 3), (64, 128, 4, 2)], ids=name)
 def test_version_6_loses_no_program_per_sm(tmp_path, config, is_causal):
-    """64-bit pointers take more registers than block pointers under a causal mask, but not a step of occupancy."""
+    """Under a causal mask 64-bit pointers cost registers that block pointers do not, but no occupancy."""
     before = compile_flagship(tmp_path, "v5_final", config, is_causal=is_causal)
     after = compile_flagship(tmp_path, "v6_longest_first", config, is_causal=is_causal)
     assert programs_per_sm(after, config[2]) == programs_per_sm(before, config[2])

@@ -39,8 +39,8 @@ def attend_key_tiles(
     """Fold keys k_start to k_stop into O, l and m. Without MASKED, every query must see every one of them."""
     for k_tile_start in range(k_start, k_stop, K_TILE_SIZE):
         k_pos = k_tile_start + tl.arange(0, K_TILE_SIZE)
-        # Counted from the first tile, not carried from tile to tile: pointers that live across the loop cost 39
-        # registers a thread (64x32 tiles, no mask, sm_89: 167 instead of 128), and with them a program per SM.
+        # Counted from the first tile, not carried from tile to tile: pointers that live across the loop cost
+        # 39 registers a thread (64x32 tiles, no mask, sm_89: 167 instead of 128), and so a program per SM.
         K_ptrs = K_first_ptrs + tl.cast(k_tile_start, tl.int64) * stride_kk
         V_ptrs = V_first_ptrs + tl.cast(k_tile_start, tl.int64) * stride_vk
         if MASKED:
