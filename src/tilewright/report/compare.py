@@ -21,13 +21,14 @@ def print_side_by_side(page: Page, profiles: Sequence[Profile]) -> None:
 
 
 def _side_by_side(page: Page, profiles: Sequence[Profile]) -> None:
+    for p in profiles:
+        page.line(f"{_case_name(p)} on {p.gpu.name}")
+        for sentence in words.in_short(p):
+            page.paragraph(sentence)
+        page.line()
     rows = [(name, *(_cell(p, read) for p in profiles)) for name, read in _ROWS]
     shown = [row for row in rows if any(cell not in ("", "-") for cell in row[1:])]
     page.table(shown, head=("", *map(_column_title, profiles)))
-    for p in profiles:
-        page.heading(f"{_case_name(p)} on {p.gpu.name}")
-        for sentence in words.in_short(p):
-            page.paragraph(sentence)
 
 
 def _cell(p: Profile, read: Callable[[Profile], str]) -> str:
@@ -100,7 +101,7 @@ _ROWS: list[tuple[str, Callable[[Profile], str]]] = [
     ("programs by shared memory", lambda p: _allowed(p, "shared memory")),
     ("programs by registers", lambda p: _allowed(p, "registers")),
     ("programs by warps", lambda p: _allowed(p, "warps")),
-    ("programs an SM", lambda p: f"{p.occupancy.programs_per_sm}" if p.occupancy else ""),
+    ("programs per SM", lambda p: f"{p.occupancy.programs_per_sm}" if p.occupancy else ""),
     ("occupancy", lambda p: f"{p.occupancy.fraction:.1%}" if p.occupancy else ""),
     ("programs in the grid", lambda p: f"{p.launch.programs:,}"),
     ("waves", lambda p: f"{p.waves.waves:.2f}" if p.waves else ""),
