@@ -52,14 +52,14 @@ class CudaOnCpu(TorchFunctionMode):  # type: ignore[misc]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func is torch.Tensor.is_cuda.__get__:
+        if func == torch.Tensor.is_cuda.__get__:
             return True
         if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
             return args[0]
         if func is torch.Tensor.record_stream:
             return None
         if func is torch.Tensor.to:
-            args = (args[0], *(a if isinstance(a, (int, torch.Tensor)) else on_cpu(a) for a in args[1:]))
+            args = (args[0], *map(on_cpu, args[1:]))
         if "device" in kwargs:
             kwargs["device"] = on_cpu(kwargs["device"])
         kwargs.pop("pin_memory", None)
