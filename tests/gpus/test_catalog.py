@@ -37,11 +37,18 @@ def test_every_figure_has_a_source_and_every_absent_one_a_reason(gpu):
         for figure, value in data[table].items():
             key = f"{table}.{figure}"
             if value is None:
-                optional = key == "clocks.tensor_ghz"  # absent where it is the boost clock
+                # Absent where it is the boost clock; absent where there is no such memory.
+                optional = key in ("clocks.tensor_ghz", "limits.tensor_memory_columns_per_sm")
                 assert optional or gpu.unknown.get(key), key
             else:
                 assert len(gpu.sources[key]) > 10, key
     assert set(gpu.unknown).isdisjoint(gpu.sources)
+
+
+@by_slug
+def test_tensor_memory_is_an_sm_100_thing(gpu):
+    # NVIDIA PTX ISA: tcgen05 exists on sm_100 and its relatives, not on sm_120.
+    assert (gpu.limits.tensor_memory_columns_per_sm == 512) == (gpu.arch == "sm_100")
 
 
 @by_slug

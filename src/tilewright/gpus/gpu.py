@@ -59,6 +59,7 @@ class Limits:
     max_threads_per_sm: int
     max_threads_per_block: int
     max_blocks_per_sm: int
+    tensor_memory_columns_per_sm: int | None = None  # where tensor cores have a memory of their own (sm_100)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ SHARED = "shared memory"
 REGISTERS = "registers"
 WARPS = "warps"
 BLOCKS = "blocks"
+TENSOR_MEMORY = "tensor memory"
 
 
 @dataclass(frozen=True)
@@ -49,21 +50,33 @@ class Waves:
 
 
 def occupancy(
-    gpu: Gpu, *, registers: int, shared_bytes: int, warps: int, shared_bytes_per_sm: int | None = None
+    gpu: Gpu,
+    *,
+    registers: int,
+    shared_bytes: int,
+    warps: int,
+    tensor_memory_columns: int = 0,
+    shared_bytes_per_sm: int | None = None,
 ) -> Occupancy:
     """Programs per SM for a kernel with ``registers`` per thread, ``shared_bytes`` and ``warps`` per
     program.
 
     ``shared_bytes`` is what the program asks for, static and dynamic; the driver's reservation is added
-    here. ``shared_bytes_per_sm`` replaces the largest carve-out where the one in force is known (a profiler
+    here. ``tensor_memory_columns`` counts because a program that finds none free waits for them: it is
+    resident, but does no work. ``shared_bytes_per_sm`` replaces the largest carve-out where the one in force is known (a profiler
     reports it). Raises GpuError for negative numbers and for fewer than one warp.
     """
-    _check(registers=registers, shared_bytes=shared_bytes)
+    _check(registers=registers, shared_bytes=shared_bytes, tensor_memory_columns=tensor_memory_columns)
     _check_positive(warps=warps)
     limits = gpu.limits
     registers_per_warp = _round_up(registers * gpu.target.warp_size, limits.register_unit_per_warp)
     shared = _round_up(shared_bytes + limits.reserved_shared_bytes_per_block, limits.shared_unit_bytes)
     reason = _reason(gpu, registers, registers_per_warp, shared_bytes, warps)
+    if reason is None and tensor_memory_columns > (limits.tensor_memory_columns_per_sm or 0):
+        reason = (
+            f"{tensor_memory_columns} columns of tensor memory per block, and an SM of {gpu.name} has "
+            f"{limits.tensor_memory_columns_per_sm or 'none'}"
+        )
     capacity = limits.shared_bytes_per_sm if shared_bytes_per_sm is None else shared_bytes_per_sm
     by_resource: dict[str, int | None] = {
         SHARED: _by_shared(gpu, shared, capacity),
@@ -71,6 +84,8 @@ def occupancy(
         WARPS: _by_warps(gpu, warps),
         BLOCKS: limits.max_blocks_per_sm,
     }
+    if tensor_memory_columns:
+        by_resource[TENSOR_MEMORY] = (limits.tensor_memory_columns_per_sm or 0) // tensor_memory_columns
     programs = min(limit for limit in by_resource.values() if limit is not None)
     return Occupancy(
         programs_per_sm=programs,

@@ -25,6 +25,22 @@ class Cliff:
     registers: int
 
 
+def occupancy_of(
+    gpu: Gpu, compiled: Compiled, registers: int | None = None, shared_bytes: int | None = None
+) -> Occupancy:
+    """Occupancy of a compiled kernel, as it is or with other registers or shared memory.
+
+    A compile that stopped at TTGIR knows no registers: zero leaves the other resources to decide.
+    """
+    return occupancy(
+        gpu,
+        registers=(compiled.registers or 0) if registers is None else registers,
+        shared_bytes=compiled.shared_bytes if shared_bytes is None else shared_bytes,
+        warps=compiled.num_warps,
+        tensor_memory_columns=compiled.tensor_memory_columns,
+    )
+
+
 def find_cliffs(gpu: Gpu, compiled: Compiled, layout: Layout, now: Occupancy) -> tuple[Cliff, ...]:
     """Return the nearest cliffs, gains first: one stage fewer or more, fewer or more bytes and registers."""
     if compiled.registers is None or now.reason is not None:
@@ -43,7 +59,7 @@ def find_cliffs(gpu: Gpu, compiled: Compiled, layout: Layout, now: Occupancy) ->
 
 
 def _cliff(gpu: Gpu, compiled: Compiled, change: str, registers: int, shared_bytes: int) -> Cliff:
-    then = occupancy(gpu, registers=registers, shared_bytes=shared_bytes, warps=compiled.num_warps)
+    then = occupancy_of(gpu, compiled, registers, shared_bytes)
     programs = then.programs_per_sm if then.reason is None else 0
     return Cliff(change, programs, then.limiter, shared_bytes, registers)
 
@@ -63,7 +79,7 @@ def _registers(gpu: Gpu, compiled: Compiled, now: Occupancy, by: int) -> Cliff |
     registers = compiled.registers or 0
     limit = gpu.limits.max_registers_per_thread
     for tried in range(registers + by, (16 if by < 0 else limit) + by, by):
-        then = occupancy(gpu, registers=tried, shared_bytes=compiled.shared_bytes, warps=compiled.num_warps)
+        then = occupancy_of(gpu, compiled, tried)
         if then.programs_per_sm != now.programs_per_sm:
             change = f"{abs(tried - registers)} registers a thread {'fewer' if by < 0 else 'more'} ({tried})"
             return _cliff(gpu, compiled, change, tried, compiled.shared_bytes)

@@ -7,9 +7,9 @@ from typing import Any
 
 from tilewright.compile import Compiled, Failure, Result
 from tilewright.gpus import Gpu
-from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread, occupancy, waves
+from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread, waves
 from tilewright.launch import Launch
-from tilewright.model.cliffs import Cliff, find_cliffs
+from tilewright.model.cliffs import Cliff, find_cliffs, occupancy_of
 from tilewright.ttgir import Layout, summarise
 
 SCHEMA = "tilewright.profile/1"
@@ -101,10 +101,7 @@ def make_profile(launch: Launch, gpu: Gpu, result: Result) -> Profile:
     cap = None
     if threads <= gpu.limits.max_threads_per_block:
         cap = max_registers_per_thread(gpu, result.num_warps)
-    # A compile that stopped at TTGIR knows no registers: zero leaves shared memory and warps to decide.
-    found = occupancy(
-        gpu, registers=result.registers or 0, shared_bytes=result.shared_bytes, warps=result.num_warps
-    )
+    found = occupancy_of(gpu, result)
     fit = _does_not_fit(gpu, result, found)
     blocks = launch.programs * result.num_ctas
     filled = waves(gpu, blocks, found.programs_per_sm) if fit is None and blocks else None
@@ -128,15 +125,7 @@ def _failed_for_resources(failure: Failure) -> DoesNotFit | None:
     return DoesNotFit(failure.resource or "resource", failure.required, failure.limit, failure.message)
 
 
-TENSOR_MEMORY_COLUMNS = 512
-"""Columns of tensor memory per SM on sm_100. Source: PTX ISA, tcgen05 tensor memory (512 columns of 128 lanes)."""
-
-
 def _does_not_fit(gpu: Gpu, compiled: Compiled, found: Occupancy) -> DoesNotFit | None:
-    if compiled.tensor_memory_columns > TENSOR_MEMORY_COLUMNS:
-        required = compiled.tensor_memory_columns
-        message = f"{required} columns of tensor memory, and an SM has {TENSOR_MEMORY_COLUMNS}"
-        return DoesNotFit("tensor memory", required, TENSOR_MEMORY_COLUMNS, message)
     if found.programs_per_sm > 0 and found.reason is None:
         return None
     message = found.reason or "no program fits on an SM"

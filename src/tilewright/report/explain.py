@@ -173,6 +173,7 @@ def _limits(page: Page, p: Profile) -> None:
         "registers": (f"{o.registers_per_program:,}", f"{limits.registers_per_sm:,}"),
         "warps": (f"{c.num_warps:,}", f"{limits.max_warps_per_sm:,}"),
         "blocks": ("1", f"{limits.max_blocks_per_sm:,}"),
+        "tensor memory": (f"{c.tensor_memory_columns} columns", f"{limits.tensor_memory_columns_per_sm or 0} columns"),
     }
     rows = [
         (

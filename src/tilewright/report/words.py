@@ -113,8 +113,8 @@ def in_short(p: Profile) -> Iterator[str]:
     moved = [t for t in p.layout.trips if t.kind == "store and load"]
     reductions = [t for t in p.layout.trips if t.kind == "reduction"]
     if reductions:
-        lines = " and ".join(str(t.line) for t in reductions)
-        yield f"Rows are split across warps: reductions go through shared memory on every step (lines {lines})."
+        lines = f"{'lines' if len(reductions) > 1 else 'line'} {' and '.join(str(t.line) for t in reductions)}"
+        yield f"Rows are split across warps: reductions go through shared memory on every step ({lines})."
     for trip in moved:
         yield f"{trip.name} makes a trip through shared memory on every step: {size(trip.bytes)} (line {trip.line})."
     if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:

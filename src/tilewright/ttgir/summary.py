@@ -183,7 +183,7 @@ def _dots(module: Module) -> Iterator[Dot]:
             line=frame.line if frame else None,
             file=frame.file if frame else None,
             shape=(rows, columns, a.shape[-1]),
-            input_type=a.element if a.element == b.element else f"{a.element} x {b.element}",
+            input_type=_input_type(op, a, b),
             accumulator_type=result.element,
             unit=layout.unit,
             warps_per_cta=layout.warps_per_cta,
@@ -192,6 +192,22 @@ def _dots(module: Module) -> Iterator[Dot]:
             repeat_factor=1.0 if layout.unit == "tcgen05" else layout.executed_over_needed(rows, columns),
             in_loop=op.in_loop,
         )
+
+
+_PRECISIONS = {"0": "tf32", "1": "tf32x3", "2": "ieee", "3": "bf16x3", "4": "bf16x6"}
+"""Triton's InputPrecision, which some operations print as a number."""
+
+
+def _input_type(op: Operation, a: Type, b: Type) -> str:
+    """`bf16`, `f8E4M3FN x bf16`, or `f32 as tf32` where that is how the tensor cores take it."""
+    types = a.element if a.element == b.element else f"{a.element} x {b.element}"
+    if types != "f32":
+        return types
+    # sm_100's unit has no other way to take f32, and the operation does not say.
+    written = re.search(r"inputPrecision = (\w+)", op.text)
+    precision = written[1] if written else "tf32" if op.name.startswith("ttng.tc_gen5") else "ieee"
+    precision = _PRECISIONS.get(precision, precision)
+    return types if precision == "ieee" else f"f32 as {precision}"
 
 
 def _unrolled_once(dots: list[Dot]) -> tuple[Dot, ...]:
