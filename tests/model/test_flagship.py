@@ -66,7 +66,11 @@ def test_published_formula(row):
 def test_fp32_head_dim_128_needs_two_stages(explain, stages, shared, fits):
     p = explain("v1", "rtx-4070-super", dtype="fp32", D=128, num_stages=stages)
     assert (p.compiled.shared_bytes, p.fits) == (shared, fits)
-    assert p.does_not_fit is None if fits else (p.does_not_fit.required, p.does_not_fit.limit) == (shared, 101_376)
+    assert (
+        p.does_not_fit is None
+        if fits
+        else (p.does_not_fit.required, p.does_not_fit.limit) == (shared, 101_376)
+    )
 
 
 @pytest.mark.parametrize(("warps", "cap"), [(1, 255), (4, 255), (8, 255), (16, 128), (32, 64)])
@@ -95,7 +99,11 @@ def test_published_waves(explain, stages):
 
 @pytest.mark.parametrize(
     ("kernel", "config"),
-    [("v0 16x16 w4 s3", (16, 16, 4, 3)), ("v0 64x32 w4 s3", (64, 32, 4, 3)), ("v0 64x32 w8 s3", (64, 32, 8, 3))],
+    [
+        ("v0 16x16 w4 s3", (16, 16, 4, 3)),
+        ("v0 64x32 w4 s3", (64, 32, 4, 3)),
+        ("v0 64x32 w8 s3", (64, 32, 8, 3)),
+    ],
 )
 def test_work_factor_is_what_the_tensor_cores_executed_sm_89(explain, kernel, config):
     measured = ADA["tensor_ops_G"]
@@ -116,14 +124,18 @@ def test_nsight_compute_launch_statistics(explain, row):
 
 
 # v0 visits every tile, masked or not; from v3 on a causal launch skips tiles, which no layout shows.
-@pytest.mark.parametrize("row", [r for r in H200["rows"] if r["kernel"] == "v0" or not r["causal"]], ids=on_h200)
+@pytest.mark.parametrize(
+    "row", [r for r in H200["rows"] if r["kernel"] == "v0" or not r["causal"]], ids=on_h200
+)
 def test_work_factor_is_what_the_tensor_cores_executed_sm_90(explain, row):
     p = explain(row["kernel"], "h200", causal=row["causal"], **setting(row["config"]))
     needed = 4 * 32 * 4096 * 4096 * 64
     assert p.layout.work_factor * needed == row["tensor_ops_bf16"]
 
 
-SPACE = list(itertools.product((16, 32, 64, 128, 256), (16, 32, 64, 128, 256), (1, 2, 4, 8, 16), (1, 2, 3, 4, 5)))
+SPACE = list(
+    itertools.product((16, 32, 64, 128, 256), (16, 32, 64, 128, 256), (1, 2, 4, 8, 16), (1, 2, 3, 4, 5))
+)
 
 
 def too_many_accumulators(config, head_dim=64):
@@ -152,4 +164,6 @@ def test_published_sweep_of_625_configs(compiler, flagship):
     }
     assert len(compared) > 250
     assert {config: pair for config, pair in compared.items() if pair[0] != pair[1]} == {}
-    assert {config: p.padding_bytes for config, p in zip(tried, profiles, strict=True) if p.padding_bytes} == {}
+    assert {
+        config: p.padding_bytes for config, p in zip(tried, profiles, strict=True) if p.padding_bytes
+    } == {}

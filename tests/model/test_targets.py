@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from tilewright.gpus import load
 from tilewright.gpus.occupancy import occupancy
 from tilewright.launch import load_case
 from tilewright.model import make_profile
@@ -97,7 +96,9 @@ def test_register_and_byte_cliffs_are_the_nearest(explain):
             assert (o.programs_per_sm == p.occupancy.programs_per_sm) is same
         checked += 1
     assert checked
-    assert [c.programs_per_sm for c in p.cliffs] == sorted((c.programs_per_sm for c in p.cliffs), reverse=True)
+    assert [c.programs_per_sm for c in p.cliffs] == sorted(
+        (c.programs_per_sm for c in p.cliffs), reverse=True
+    )
 
 
 @pytest.mark.usefixtures("block_pointers")
