@@ -31,6 +31,7 @@ from triton.runtime.jit import create_function_from_signature
 from tilewright.compile import standins
 from tilewright.compile.buffers import measure_buffers
 from tilewright.compile.cubin import read_resources
+from tilewright.launch import short_path
 
 
 class KernelImportError(Exception):
@@ -108,7 +109,6 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
 
 def failure_of(error: Exception) -> dict[str, Any]:
     """Put an exception of the compile into the words of a Failure."""
-    place = None
     if isinstance(error, KernelImportError):
         return {"kind": "import", "message": str(error)}
     if type(error).__name__ == "OutOfResources":
@@ -119,17 +119,49 @@ def failure_of(error: Exception) -> dict[str, Any]:
             "limit": getattr(error, "limit", None),
             "resource": getattr(error, "name", None),
         }
-    node, source = getattr(error, "node", None), getattr(error, "src", None)
-    message = str(error).strip() or type(error).__name__
-    if node is not None and hasattr(node, "lineno"):
-        cause = error
-        while cause.__cause__ is not None and isinstance(cause.__cause__, Exception):
-            cause = cause.__cause__
-        detail = getattr(cause, "error_message", None) or str(cause)
-        line = source.splitlines()[node.lineno - 1].strip() if isinstance(source, str) else ""
-        place = f"line {node.lineno} of the kernel: {line}" if line else f"line {node.lineno} of the kernel"
-        message = str(detail).strip() or message
-    return {"kind": "error", "message": f"{type(error).__name__}: {message}", "place": place}
+    located = _located_errors(error)
+    message = str(error)
+    if located:
+        # Triton gives the cause as its repr: NameError('x is not defined').
+        message = getattr(located[-1], "error_message", None) or message
+        message = re.sub(r"""^(\w+)\((['"])(.*)\2\)$""", r"\1: \3", message, flags=re.DOTALL)
+    message = f"{type(error).__name__}: {message.strip()}" if message.strip() else type(error).__name__
+    return {"kind": "error", "message": message, "place": _place(located)}
+
+
+def _located_errors(error: BaseException | None) -> list[Any]:
+    """Return the errors that name a place in a kernel's source, from the kernel inwards to the helper at fault."""
+    located = []
+    while error is not None:
+        if hasattr(getattr(error, "node", None), "lineno"):
+            located.append(error)
+        error = error.__cause__
+    return located
+
+
+def _place(located: list[Any]) -> str | None:
+    """Return `file:line: source` of the innermost error outside Triton's own library, or None."""
+    for error in reversed(located):
+        function = _function_with_source(error.src)
+        if function is not None:
+            file = function.fn.__code__.co_filename
+            # Triton counts from the `def`, which stands below the decorators.
+            above = next(i for i, line in enumerate(function.raw_src) if line.lstrip().startswith("def "))
+            line = function.starting_line_number + above + error.node.lineno - 1
+            return f"{short_path(file)}:{line}: {linecache.getline(file, line).strip()}"
+    return None
+
+
+def _function_with_source(source: str | None) -> Any:
+    """Return the user's JITFunction whose text is `source`."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != "triton" and isinstance(module, ModuleType):
+            for value in list(vars(module).values()):
+                while type(value).__module__.startswith("triton.") and not hasattr(value, "create_binder"):
+                    value = getattr(value, "fn", None)
+                if hasattr(value, "create_binder") and getattr(value, "src", None) == source:
+                    return value
+    return None
 
 
 # --- loading the kernel ---------------------------------------------
