@@ -123,13 +123,13 @@ def _functions(path: Path) -> dict[str, ast.FunctionDef]:
     tree = _parse(path, path.stat().st_mtime_ns)
     # A kernel may be defined under `if` or `try` at the top level (say, one per Triton version).
     found: dict[str, ast.FunctionDef] = {}
-    todo: list[ast.stmt] = list(tree.body)
+    todo: list[ast.AST] = list(tree.body)
     while todo:
         node = todo.pop(0)
         if isinstance(node, ast.FunctionDef):
             found[node.name] = node
-        elif isinstance(node, (ast.If, ast.Try, ast.With)):
-            todo.extend(s for s in ast.iter_child_nodes(node) if isinstance(s, ast.stmt))
+        elif isinstance(node, (ast.If, ast.Try, ast.ExceptHandler, ast.With)):
+            todo.extend(ast.iter_child_nodes(node))
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, did_you_mean
 from tilewright.launch.dtypes import DType, dtype
 from tilewright.launch.kernel import KernelSource
 
@@ -190,7 +190,8 @@ def _bind(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[str, Arg]:
     unknown = [name for name in args if name not in known]
     if unknown:
         raise LaunchError(
-            f"{kernel.name} has no parameter {', '.join(map(repr, unknown))}; its parameters are: "
+            f"{kernel.name} has no parameter {', '.join(map(repr, unknown))}{did_you_mean(unknown[0], known)}; "
+            "its parameters are: "
             f"{kernel.signature()}"
         )
     bound: dict[str, Arg] = {}
