@@ -281,13 +281,26 @@ def _name(module: Module, op: Operation, role: str) -> str:
         return "mbarriers"
     if op.name not in ("ttg.local_alloc", "ttg.convert_layout"):
         return _what(op)
-    source = _origin(module, op.operands[0]) if op.operands else op
-    name = (source.location.name if source is not None else None) or op.location.name
+    name = _stored_name(module, op) or op.location.name
     if op.name == "ttg.convert_layout":
         return f"conversion of {name}" if name else "layout conversion"
     # A load written inside the call of a dot bears the dot's name: say which operand it is.
     side = _operand_side(module, op.results[0], name)
     return side or name or _what(op)
+
+
+def _stored_name(module: Module, op: Operation) -> str | None:
+    """The nearest variable on the way back from what `op` stores that is not the one that its statement assigns."""
+    name, at = None, op
+    for _ in range(32):
+        before = module.defined_by.get(at.operands[0].split("#")[0]) if at.operands else None
+        if before is None:
+            return name
+        name = before.location.name or name
+        if before.location.name not in (None, op.location.name) or not _PASS_THROUGH.match(before.name):
+            return name
+        at = before
+    return name
 
 
 _VIEWS = re.compile(r"ttg\.(memdesc_\w+|local_load)|ttng\.fence\w*")
