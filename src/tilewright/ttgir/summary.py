@@ -281,23 +281,25 @@ def _name(module: Module, op: Operation, role: str) -> str:
         return "mbarriers"
     if op.name not in ("ttg.local_alloc", "ttg.convert_layout"):
         return _what(op)
-    name = _stored_name(module, op) or op.location.name
+    dot, side = _consumer(module, op.results[0])
+    name = _stored_name(module, op, (dot or op).location.name) or op.location.name
     if op.name == "ttg.convert_layout":
         return f"conversion of {name}" if name else "layout conversion"
     # A load written inside the call of a dot bears the dot's name: say which operand it is.
-    side = _operand_side(module, op.results[0], name)
-    return side or name or _what(op)
+    if dot is not None and dot.location.name == name:
+        return f"{side} operand of {name}"
+    return name or _what(op)
 
 
-def _stored_name(module: Module, op: Operation) -> str | None:
-    """The nearest variable on the way back from what `op` stores that is not the one that its statement assigns."""
+def _stored_name(module: Module, op: Operation, statement: str | None) -> str | None:
+    """The nearest variable on the way back from what `op` stores that is not the one its `statement` assigns."""
     name, at = None, op
     for _ in range(32):
         before = module.defined_by.get(at.operands[0].split("#")[0]) if at.operands else None
         if before is None:
             return name
         name = before.location.name or name
-        if before.location.name not in (None, op.location.name) or not _PASS_THROUGH.match(before.name):
+        if before.location.name not in (None, statement) or not _PASS_THROUGH.match(before.name):
             return name
         at = before
     return name
@@ -306,20 +308,20 @@ def _stored_name(module: Module, op: Operation) -> str | None:
 _VIEWS = re.compile(r"ttg\.(memdesc_\w+|local_load)|ttng\.fence\w*")
 
 
-def _operand_side(module: Module, buffer: str, name: str | None) -> str | None:
-    """Return `left operand of NAME` where a buffer feeds a dot called `name` itself."""
+def _consumer(module: Module, buffer: str) -> tuple[Operation | None, str]:
+    """Return the dot that a buffer feeds, and whether as its left or right operand; (None, "") where none."""
     value = buffer
     for _ in range(16):
         users = module.users.get(value, [])
         dot = next((u for u in users if u.name in DOTS), None)
         if dot is not None:
             at = [o.split("#")[0] for o in dot.operands].index(value)
-            return f"{('left', 'right')[at]} operand of {name}" if at < 2 and dot.location.name == name else None
+            return (dot, ("left", "right")[at]) if at < 2 else (None, "")
         view = next((u for u in users if _VIEWS.match(u.name) and u.results), None)
         if view is None:
-            return None
+            break
         value = view.results[0]
-    return None
+    return None, ""
 
 
 def _what(op: Operation) -> str:
