@@ -62,11 +62,24 @@ def recompiled(compiler, p, stages):
 @pytest.mark.parametrize("gpu", ["rtx-4070-super", "a100-80"])
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_stage_cliffs_are_what_the_compiler_then_gives(explain, compiler, config, gpu):
-    settings = dict(zip(("Q_TILE_SIZE", "K_TILE_SIZE", "num_warps", "num_stages"), config, strict=True))
-    p = explain("v0", gpu, **settings)
+    check_stage_cliffs(compiler, explain("v0", gpu, **setting(config)), config[3])
+
+
+@pytest.mark.parametrize("gpu", ["rtx-4070-super", "h200"])
+@pytest.mark.parametrize("config", [(64, 32, 4, 4), (64, 32, 4, 5), (64, 128, 4, 3)], ids=str)
+def test_stage_cliffs_of_a_kernel_with_two_loops(explain, compiler, config, gpu):
+    """v6 goes over the keys in two loops; the second one's buffers lie where the first one's lay."""
+    check_stage_cliffs(compiler, explain("v6", gpu, **setting(config)), config[3])
+
+
+def setting(config):
+    return dict(zip(("Q_TILE_SIZE", "K_TILE_SIZE", "num_warps", "num_stages"), config, strict=True))
+
+
+def check_stage_cliffs(compiler, p, now):
     named = {c.change: c for c in p.cliffs if "stage" in c.change}
     for by, change in ((-1, "fewer"), (1, "more")):
-        stages = config[3] + by
+        stages = now + by
         cliff = named.get(f"one stage {change} ({stages})")
         then = recompiled(compiler, p, stages)
         programs = then.occupancy.programs_per_sm if then.fits else 0

@@ -131,7 +131,9 @@ class Layout:
     @property
     def stage_bytes(self) -> int:
         """Shared memory that one more pipeline stage takes."""
-        return sum((b.bytes or 0) // b.copies for b in self.buffers if b.role == "pipeline" and b.copies > 1)
+        # A second loop's buffers lie where the first one's lay: they grow together, not on top of each other.
+        own = [b for b in self.buffers if b.role == "pipeline" and b.copies > 1 and b.shares_with is None]
+        return sum((b.bytes or 0) // b.copies for b in own)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form (`layout` of `tilewright.profile/1`)."""
