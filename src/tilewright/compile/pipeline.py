@@ -26,7 +26,7 @@ import triton
 from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
-from triton.runtime.jit import create_function_from_signature
+from triton.runtime.jit import JITFunction, create_function_from_signature
 
 from tilewright.compile import standins
 from tilewright.compile.buffers import measure_buffers
@@ -157,10 +157,11 @@ def _function_with_source(source: str | None) -> Any:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != "triton" and isinstance(module, ModuleType):
             for value in list(vars(module).values()):
-                while type(value).__module__.startswith("triton.") and not hasattr(value, "create_binder"):
-                    value = getattr(value, "fn", None)
-                if hasattr(value, "create_binder") and getattr(value, "src", None) == source:
-                    return value
+                # Only Triton's own objects are looked into: others may do anything when asked for an attribute.
+                ours = type(value).__module__.startswith("triton.")
+                function = _jit_function(value) if ours else None
+                if function is not None and function.src == source:
+                    return function
     return None
 
 
@@ -188,13 +189,17 @@ def _load_kernel(path: Path, name: str, target: GPUTarget) -> tuple[Any, _Loaded
         module, notes = _import(path, target)
         files = {**_hashes(_dependencies(module, path)), **before}
         loaded = _loaded[path, target] = _Loaded(module, files, notes)
-    kernel = getattr(loaded.module, name, None)
-    # @triton.autotune and @triton.heuristics wrap the function that is compiled.
-    while kernel is not None and not hasattr(kernel, "create_binder"):
-        kernel = getattr(kernel, "fn", None)
+    kernel = _jit_function(getattr(loaded.module, name, None))
     if kernel is None:
         raise KernelImportError(f"{name} in {path} is not a Triton kernel (a function under @triton.jit)")
     return kernel, loaded
+
+
+def _jit_function(value: Any) -> Any:
+    """Return the function that is compiled: @triton.autotune, @triton.heuristics and others may wrap it."""
+    while value is not None and not isinstance(value, JITFunction):
+        value = getattr(value, "fn", None)
+    return value
 
 
 def _hashes(files: Iterable[str]) -> dict[str, str]:

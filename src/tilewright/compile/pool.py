@@ -13,6 +13,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +30,11 @@ class Worker:
         self._stderr_lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._buffer = b""
         self._ready = False
+        # Kept here, not in the child: a killed process deletes nothing.
+        self._scratch = tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True)
         # The caller's interrupt must not reach the child: the parent stops it in order.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tilewright.compile.worker"],
+            [sys.executable, "-m", "tilewright.compile.worker", self._scratch.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -76,6 +79,7 @@ class Worker:
         except ProcessLookupError:
             pass
         self._process.wait()
+        self._scratch.cleanup()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -18,22 +18,32 @@ from typing import Any, TextIO
 
 
 def main() -> None:
-    """Serve requests until stdin closes."""
+    """Serve requests until stdin closes. The argument is a folder for files, which the parent deletes."""
+    _die_with_parent()
+    scratch = Path(sys.argv[1])
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     # Triton's own cache is not wanted: the parent keeps a cache by content. It still writes files.
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as scratch:
-        os.environ.setdefault("TRITON_CACHE_DIR", scratch)
-        # Triton 3.9 warns that its default will change in 3.10; fusing is the default of every version here.
-        os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
-        os.environ.pop("TRITON_INTERPRET", None)
-        from tilewright.compile import pipeline
+    os.environ.setdefault("TRITON_CACHE_DIR", str(scratch))
+    # Triton 3.9 warns that its default will change in 3.10; fusing is the default of every version here.
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    os.environ.pop("TRITON_INTERPRET", None)
+    from tilewright.compile import pipeline
 
-        _send(replies, {"ready": True})
-        for line in sys.stdin:
-            request = json.loads(line)
-            _inject_fault(request)
-            _send(replies, _handle(pipeline, request, Path(scratch)))
+    _send(replies, {"ready": True})
+    for line in sys.stdin:
+        request = json.loads(line)
+        _inject_fault(request)
+        _send(replies, _handle(pipeline, request, scratch))
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent ends, however it ends: a hung compiler reads no stdin."""
+    if sys.platform == "linux":
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
 
 
 def _handle(pipeline: Any, request: dict[str, Any], scratch: Path) -> dict[str, Any]:
