@@ -17,7 +17,9 @@ import torch
 
 SHAPES = [(128, 128), (64, 192), (192, 64), (100, 63), (63, 100), (1, 70), (70, 1)]
 HEAD_DIM = 64
-TOLERANCE = 2e-3
+TOLERANCE = (
+    1e-2  # in TF32, as fp32 is multiplied on a GPU, errors reach 3e-3; a wrong mask is off by far more
+)
 
 
 def masked_attention(Q, K, V, visible):

@@ -97,8 +97,9 @@ def test_maximum_that_grows_tile_by_tile(is_causal):
 def test_scores_far_below_zero(is_causal):
     """Rows whose scores are all about -100: a tile's padding, read as score 0, would take all the weight."""
     Q, K, V = make_inputs(1, 40, 50, 16)
-    Q, K = Q.abs() + 1, -(K.abs() + 1)
-    check(Q * 5, K * 3, V, is_causal)
+    # In fp32 a GPU multiplies in TF32: numbers that bfloat16 holds are exact there too, so large scores are.
+    Q, K = ((x.abs() + 1).bfloat16().float() for x in (Q, K))
+    check(Q * 4, -K * 4, V, is_causal)
 
 
 @causal_or_not

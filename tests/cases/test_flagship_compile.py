@@ -24,7 +24,7 @@ TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
 has_block_pointers = pytest.mark.skipif(
     not hasattr(ir.builder, "create_make_block_ptr"), reason="block pointers: needs Triton 3.6 or 3.7"
 )
-published_compiler = pytest.mark.skipif(TRITON not in ((3, 6), (3, 7)), reason="published for Triton 3.6")
+published_compiler = pytest.mark.skipif(TRITON != (3, 6), reason="published for Triton 3.6")
 
 if type(triton.language.cdiv).__name__ == "InterpretedFunction":
     pytest.skip("this process interprets kernels and cannot compile them", allow_module_level=True)
@@ -111,7 +111,6 @@ def name(config):
     return "{}x{}-{}w-{}s".format(*config)
 
 
-@has_block_pointers
 @published_compiler
 @pytest.mark.parametrize("version", ["v0_baseline", "v1_tiles", "v2_autotune"])
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: name(row[0]))
@@ -121,7 +120,6 @@ def test_published_table(tmp_path, version, row):
     assert [found.registers, found.spills, found.shared_bytes, found.warps_per_cta] == expected
 
 
-@has_block_pointers
 @published_compiler
 @pytest.mark.parametrize("version", ["v4_exp2", "v5_final"])
 def test_published_long_sequence_config(tmp_path, version):
@@ -129,7 +127,6 @@ def test_published_long_sequence_config(tmp_path, version):
     assert (found.registers, found.spills, found.shared_bytes) == (255, 2, 40960)
 
 
-@has_block_pointers
 @published_compiler
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 def test_published_effect_of_exp2(tmp_path, is_causal):
@@ -161,7 +158,7 @@ def programs_per_sm(compiled, num_warps):
     return 65536 // (-(-compiled.registers // 8) * 8 * 32 * num_warps)
 
 
-@has_block_pointers
+@published_compiler
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("config", [(64, 32, 4, 3), (64, 128, 4, 2)], ids=name)
 def test_version_6_loses_no_program_per_sm(tmp_path, config, is_causal):
