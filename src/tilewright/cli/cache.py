@@ -22,6 +22,10 @@ def cache(
     if as_json:
         print(json.dumps({"folder": str(folder), "entries": entries, "bytes": size, "removed": removed}))
     elif clear:
-        print(f"{removed} entries deleted from {folder}")
+        print(f"{_entries(removed)} deleted from {folder}")
     else:
-        print(f"{folder}: {entries} entries, {size:,} bytes")
+        print(f"{folder}: {_entries(entries)}, {size:,} bytes")
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"

@@ -36,7 +36,6 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         *_tools(),
         _package("numpy", "", core=True),
         _compile(),
-        _cache(),
     ]
     optional = [
         _package(
@@ -44,6 +43,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         ),
         _package("ml_dtypes", "needed by tilewright.interpret for bf16: pip install ml_dtypes"),
         _gpu(),
+        _cache(),
     ]
     failed = any(c.status != "ok" for c in checks)
     if as_json:
@@ -159,8 +159,9 @@ def _cache() -> Check:
 
     folder = cache_dir()
     existing = next((p for p in [folder, *folder.parents] if p.exists()), None)
-    good = existing is not None and os.access(existing, os.W_OK)
-    return Check("cache", "ok" if good else "bad", str(folder), "not writable: set TILEWRIGHT_CACHE_DIR")
+    good = existing is not None and existing.is_dir() and os.access(existing, os.W_OK)
+    advice = "cannot be written, so every explain compiles afresh: set TILEWRIGHT_CACHE_DIR"
+    return Check("cache", "ok" if good else "bad", str(folder), advice)
 
 
 def _gpu() -> Check:

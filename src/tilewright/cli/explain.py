@@ -136,7 +136,9 @@ def _example_args(parameters: Sequence[Any]) -> str:
     def value(p: Any) -> str:
         if p.is_constexpr:
             return "constexpr 128"
-        return "fp32[4096]" if "ptr" in p.name.lower() or len(p.name) == 1 else "4096"
+        name = p.name.lower()
+        is_tensor = "ptr" in name or (len(name) == 1 and name not in "nmkd")
+        return "fp32[4096]" if is_tensor else "4096"
 
     return ", ".join(f"{p.name}: {value(p)}" for p in parameters if not p.has_default)
 

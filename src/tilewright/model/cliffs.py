@@ -81,7 +81,9 @@ def _registers(gpu: Gpu, compiled: Compiled, now: Occupancy, by: int) -> Cliff |
     for tried in range(registers + by, (16 if by < 0 else limit) + by, by):
         then = occupancy_of(gpu, compiled, tried)
         if then.programs_per_sm != now.programs_per_sm:
-            change = f"{abs(tried - registers)} registers a thread {'fewer' if by < 0 else 'more'} ({tried})"
+            count = abs(tried - registers)
+            what = f"{count} register{'' if count == 1 else 's'} a thread"
+            change = f"{what} {'fewer' if by < 0 else 'more'} ({tried})"
             return _cliff(gpu, compiled, change, tried, compiled.shared_bytes)
     return None
 

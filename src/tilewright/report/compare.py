@@ -121,8 +121,8 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
     columns = [
         *(["case"] if several_cases else []),
         *(["GPU"] if several_gpus else []),
-        *varied,
-        "shared B", "regs", "spills", "warps", "repeat", "trips B", "programs", "binds", "waves", "last",
+        *map(_stacked, varied),
+        "shared B", "regs", "spills", "warps", "repeat", "trips B", "per SM", "binds", "waves", "last",
     ]  # fmt: skip
     rows = []
     for p in profiles:
@@ -142,12 +142,18 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
     )
 
 
-_SHORT = {"shared memory": "shared"}
+_SHORT = {"shared memory": "shared", "registers": "regs", "tensor memory": "tensor"}
 
 
 def _case_name(p: Profile) -> str:
     case = p.launch.case or p.launch.kernel.name
     return case.rpartition(":")[2] or case
+
+
+def _stacked(name: str) -> str:
+    """A parameter's name on two lines where its values are narrower: `Q_TILE_` over `SIZE`."""
+    head, sep, tail = name.rpartition("_")
+    return f"{head}{sep}\n{tail}" if head else name
 
 
 def _setting(p: Profile, name: str) -> str:
@@ -166,13 +172,13 @@ def _config_row(p: Profile) -> tuple[str, ...]:
         f"{c.shared_bytes:,}",
         "-" if c.registers is None else str(c.registers),
         "-" if c.spilled_registers is None else str(c.spilled_registers),
-        words.warps(dot) if dot else "-",
+        "x".join(map(str, dot.warps_per_cta)) if dot and dot.warps_per_cta else "-",
         words.times(layout.work_factor) if layout.work_factor else "-",
         "?" if None in trips else f"{sum(t or 0 for t in trips):,}",
         f"{o.programs_per_sm if p.fits else 0}",
         "+".join(_SHORT.get(r, r) for r in o.limiter)
         if p.fits
-        else f"out of {p.does_not_fit.resource}"
+        else f"no: {_SHORT.get(p.does_not_fit.resource, p.does_not_fit.resource)}"
         if p.does_not_fit
         else "",
         f"{w.waves:.2f}" if w else "-",

@@ -49,29 +49,45 @@ class Page:
     def table(
         self, rows: Sequence[Sequence[str]], head: Sequence[str] = (), right: Iterable[int] = ()
     ) -> None:
-        """Write rows in columns, indented by two; `right` columns are flush right, the widest text one wraps.
+        """Write rows in columns, indented by two; `right` columns are flush right.
 
-        A cell may hold several lines.
+        A cell may hold several lines. What is too wide for the page wraps, the widest columns first, and
+        words are only broken where nothing else is left.
         """
         if not rows:
             return
         flush = set(right)
         cells = [[cell.split("\n") for cell in row] for row in ([list(head), *rows] if head else rows)]
-        widths = [max(len(line) for row in cells for line in row[i]) for i in range(len(cells[0]))]
-        excess = sum(widths) + len(GAP) * len(widths) - WIDTH
-        if excess > 0:
-            widest = max(range(len(widths)), key=lambda i: widths[i])
-            widths[widest] = max(16, widths[widest] - excess)
-            for row in cells:
-                row[widest] = [part for line in row[widest] for part in _wrap(line, widths[widest]) or [""]]
+        columns = [[line for row in cells for line in row[i]] for i in range(len(cells[0]))]
+        natural = [max(map(len, lines)) for lines in columns]
+        unbroken = [max(len(word) for line in lines for word in line.split() or [""]) for lines in columns]
+        gap = GAP if sum(unbroken) + len(GAP) * len(columns) <= WIDTH else " "
+        widths = _narrowed(natural, unbroken, WIDTH - len(gap) * len(columns))
         for row in cells:
-            for at in range(max(map(len, row))):
-                texts = [column[at] if at < len(column) else "" for column in row]
+            wrapped = [_fit(lines, width) for lines, width in zip(row, widths, strict=True)]
+            for at in range(max(map(len, wrapped))):
+                texts = [column[at] if at < len(column) else "" for column in wrapped]
                 aligned = [
                     t.rjust(w) if i in flush else t.ljust(w)
                     for i, (t, w) in enumerate(zip(texts, widths, strict=True))
                 ]
-                self.line(GAP + GAP.join(aligned))
+                self.line(gap + gap.join(aligned))
+
+
+def _narrowed(natural: Sequence[int], unbroken: Sequence[int], room: int) -> list[int]:
+    """Take from the widest columns that can spare it until all fit in `room`."""
+    widths = list(natural)
+    while sum(widths) > room:
+        spare = [i for i, w in enumerate(widths) if w > unbroken[i]] or range(len(widths))
+        widest = max(spare, key=lambda i: widths[i])
+        if widths[widest] == 1:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _fit(lines: Sequence[str], width: int) -> list[str]:
+    return [part for line in lines for part in (_wrap(line, width) if len(line) > width else [line])]
 
 
 def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:

@@ -12,8 +12,8 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 
 
 def times(factor: float) -> str:
-    """`2x`, `1.5x`."""
-    return f"{factor:g}x"
+    """`2x`, `1.5x`, `1.33x`."""
+    return f"{factor:.3g}x"
 
 
 def plural(count: int, word: str) -> str:
