@@ -1,8 +1,8 @@
 """How much shared memory each operation of the TTGIR takes: a buffer, a reduction's or a conversion's scratch.
 
-The compiler's allocation states where each one lies but not how large it is. So each operation is put
-alone into a module of its own, the same pass is run on that, and the module's total is the size: the
-compiler's figure, not a formula.
+The compiler's allocation states where each one lies; how large it is, only newer Tritons state, and of
+scratch only. Else the operation is put alone into a module of its own, the same pass is run on that, and the
+module's total is the size: the compiler's figure, not a formula.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 _ALLOCATED = re.compile(r"allocation\.offset = \d+ : i32")
+_STATED = re.compile(r"allocation\.size = (\d+) : i32")
 _DEFINED = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = ")
 _SHARED = re.compile(r"ttg\.shared = (\d+) : i32")
 _TYPE_LIST = re.compile(r":\s*\(?(?P<types>.*?)\)?\s*->\s*(?P<result>.*?)(?:\s*loc\(.*\))?$")
@@ -35,6 +36,9 @@ def measure_buffers(allocated: str, run_passes: Callable[[str], str]) -> dict[st
             continue
         operation = _operation(lines, start)
         if operation is None or not _ALLOCATED.search(operation):
+            continue
+        if stated := _STATED.search(operation):
+            sizes[match[1]] = int(stated[1])
             continue
         body = _isolated(operation)
         if body is None:

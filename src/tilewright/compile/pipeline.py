@@ -434,9 +434,16 @@ def _run_passes(
     else:
         if prepare:
             passes.gluon.add_inliner(pm)
-        libtriton.amd.passes.ttgpuir.add_allocate_shared_memory(pm)
+        _add_allocate_amd(pm, metadata["arch"])
     pm.run(module, "allocate")
     return str(module)
+
+
+def _add_allocate_amd(pm: Any, arch: str) -> None:
+    try:
+        libtriton.amd.passes.ttgpuir.add_allocate_shared_memory(pm, arch)
+    except TypeError:  # before Triton 3.9 the pass does not ask for the target
+        libtriton.amd.passes.ttgpuir.add_allocate_shared_memory(pm)
 
 
 def _add_allocate_warp_groups(pm: Any) -> None:
