@@ -99,6 +99,14 @@ def test_side_by_side(run):
     assert "P 512 B" in rows
 
 
+def test_side_by_side_says_what_differs(run):
+    done = run("explain", f"{CASE}:v6", "--set", "causal=false,true")
+    assert done.returncode == 0
+    check_page(done.stdout)
+    assert "v6 on GeForce RTX 4070 SUPER: causal=true\n" in done.stdout
+    assert re.search(r"\n  causal +false +true\n", done.stdout)
+
+
 @pytest.mark.usefixtures("block_pointers")
 def test_five_profiles_side_by_side_still_fit_the_page(run):
     done = run("explain", f"{CASE}:v0", "--set", "Q_TILE_SIZE=16,32,64,128,256", "--set", "K_TILE_SIZE=128")

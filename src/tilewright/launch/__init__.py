@@ -1,6 +1,15 @@
 """What to launch: kernels as their source tells them, launches, and the case files that describe them."""
 
-from tilewright.launch.case import Case, CaseRef, Param, Values, is_case_file, load_case, read_settings
+from tilewright.launch.case import (
+    LAUNCH_OPTIONS,
+    Case,
+    CaseRef,
+    Param,
+    Values,
+    is_case_file,
+    load_case,
+    read_settings,
+)
 from tilewright.launch.describe import describe_launch, described_parameters, parse_args, parse_grid
 from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
 from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, short_path
@@ -8,6 +17,7 @@ from tilewright.launch.launch import Arg, Descriptor, Launch, Scalar, Tensor, co
 
 __all__ = [
     "DTYPE_NAMES",
+    "LAUNCH_OPTIONS",
     "Arg",
     "Case",
     "CaseRef",

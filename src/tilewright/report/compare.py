@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.launch import LAUNCH_OPTIONS
 from tilewright.model import Profile
 from tilewright.report import words
 from tilewright.report.page import Page
@@ -14,19 +15,29 @@ COLUMNS = 4
 
 def print_side_by_side(page: Page, profiles: Sequence[Profile]) -> None:
     """Print profiles in columns, at most four beside each other."""
+    differing = _differing(profiles)
     for start in range(0, len(profiles), COLUMNS):
         if start:
             page.line()
-        _side_by_side(page, profiles[start : start + COLUMNS])
+        _side_by_side(page, profiles[start : start + COLUMNS], differing)
 
 
-def _side_by_side(page: Page, profiles: Sequence[Profile]) -> None:
+def _differing(profiles: Sequence[Profile]) -> list[str]:
+    """Parameters of the cases whose values differ, but for tiles and launch options: those have a row anyway."""
+    shown = {*LAUNCH_OPTIONS, *(name for p in profiles for name in _tiles(p))}
+    names = dict.fromkeys(name for p in profiles for name in p.launch.parameters if name not in shown)
+    return [name for name in names if len({_setting(p, name) for p in profiles}) > 1]
+
+
+def _side_by_side(page: Page, profiles: Sequence[Profile], differing: Sequence[str]) -> None:
     for p in profiles:
-        page.line(f"{_case_name(p)} on {p.gpu.name}")
+        settings = ", ".join(f"{name}={_setting(p, name)}" for name in differing)
+        page.paragraph(f"{_case_name(p)} on {p.gpu.name}{': ' if settings else ''}{settings}", mark="")
         for sentence in words.in_short(p):
             page.paragraph(sentence)
         page.line()
-    rows = [(name, *(_cell(p, read) for p in profiles)) for name, read in _ROWS]
+    rows = [(name, *(_setting(p, name) for p in profiles)) for name in differing]
+    rows += [(name, *(_cell(p, read) for p in profiles)) for name, read in _ROWS]
     shown = [row for row in rows if any(cell not in ("", "-") for cell in row[1:])]
     page.table(shown, head=("", *map(_column_title, profiles)))
 
@@ -61,10 +72,14 @@ def _repeats(p: Profile) -> str:
     return "\n".join(repeated) if repeated else ("none" if p.layout.dots else "")
 
 
+def _tiles(p: Profile) -> dict[str, object]:
+    return {k: v for k, v in p.launch.constexprs.items() if "TILE" in k or "BLOCK" in k}
+
+
 def _config(p: Profile) -> str:
     c = p.compiled
     stages = c.num_stages if c else p.launch.num_stages
-    tiles = [str(v) for k, v in p.launch.constexprs.items() if "TILE" in k or "BLOCK" in k]
+    tiles = [str(v) for v in _tiles(p).values()]
     return " x ".join(tiles) + (", " if tiles else "") + f"{p.launch.num_warps} warps, {stages} stages"
 
 

@@ -33,7 +33,7 @@ def source_line(file: str | None, line: int | None) -> str:
 
 def warps(dot: Dot) -> str:
     """`[1, 4]`, or the unit where warps do not share out the work."""
-    return f"[{', '.join(map(str, dot.warps_per_cta))}]" if dot.warps_per_cta else "one unit"
+    return f"[{', '.join(map(str, dot.warps_per_cta))}]" if dot.warps_per_cta else "share one unit"
 
 
 def instruction(dot: Dot) -> str:
