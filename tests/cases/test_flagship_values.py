@@ -107,6 +107,6 @@ def test_broken_kernels_are_caught(tmp_path, original, broken):
     text = (tmp_path / "kernel.py").read_text()
     assert text.count(original) == 1
     (tmp_path / "kernel.py").write_text(text.replace(original, broken))
-    result = run_tests("-x", TEST_FILE, path=[tmp_path])
+    result = run_tests("-x", TEST_FILE, path=[tmp_path, FLAGSHIP])
     assert result.returncode == 1, result.stdout + result.stderr
     assert "AssertionError" in result.stdout
