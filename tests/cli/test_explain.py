@@ -232,6 +232,18 @@ def test_a_file_appears_whole(run, kernel_file, tmp_path):
     assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".")] == []
 
 
+def test_a_loop_without_a_pipeline_is_not_said_to_have_one(run, kernel_file):
+    body = """
+        @triton.jit
+        def kernel(x_ptr, n):
+            i = tl.arange(0, 128)
+            for step in range(n):
+                tl.store(x_ptr + step * 128 + i, 1.0)
+    """
+    done = run("explain", f"{kernel_file(body)}:kernel", "--args", "x_ptr: fp32[4096], n: 32", "--grid", "1")
+    assert re.search(r"THROUGH SHARED MEMORY ON EVERY STEP +nothing\n", done.stdout)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

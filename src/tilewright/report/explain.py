@@ -122,7 +122,8 @@ def _trips(page: Page, p: Profile) -> None:
     if not p.layout.loops:
         return
     if not p.layout.trips:
-        page.heading("THROUGH SHARED MEMORY ON EVERY STEP", "nothing but the pipeline")
+        pipelined = any(b.role == "pipeline" for b in p.layout.buffers)
+        page.heading("THROUGH SHARED MEMORY ON EVERY STEP", "nothing but the pipeline" if pipelined else "nothing")
         return
     page.heading("THROUGH SHARED MEMORY ON EVERY STEP")
     rows = [(f"line {t.line}", words.trip_words(t), words.size(t.bytes)) for t in p.layout.trips]
