@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,24 +16,44 @@ from tilewright.launch import Tensor, find_kernel, make_launch
 
 TARGET = load("rtx-4070-super").target
 
-BODY = """
+KERNELS = """
     @triton.jit
     def first(x_ptr):
         tl.store(x_ptr, 1.0)
 
     @triton.jit
-    def victim(x_ptr):
-        tl.store(x_ptr, 2.0)
-
-    @triton.jit
     def last(x_ptr):
         tl.store(x_ptr, 3.0)
 """
+FAULTS = {"segfault": "ctypes.string_at(0)", "exit": "os._exit(3)", "hang": "time.sleep(3600)"}
 
 
-def jobs(file, names=("first", "victim", "last")):
-    args = {"x_ptr": Tensor.of("fp32", (16,))}
-    return [(make_launch(find_kernel(f"{file}:{name}"), args, (1,)), TARGET) for name in names]
+def victim(fault=None):
+    """A kernel; with a fault, the compiler's front end crashes or hangs on it, in the process that loads it."""
+    broken = f"code_generator.ast_to_ttir = lambda *args, **kwargs: {FAULTS[fault]}" if fault else "pass"
+    return f"""
+    import ctypes, os, time
+    from triton.compiler import code_generator
+    {broken}
+
+    @triton.jit
+    def victim(x_ptr):
+        tl.store(x_ptr, 2.0)
+    """
+
+
+def job(file, name):
+    return make_launch(find_kernel(f"{file}:{name}"), {"x_ptr": Tensor.of("fp32", (16,))}, (1,)), TARGET
+
+
+def batch(kernel_file, fault):
+    """Three jobs, the one in the middle with a fault."""
+    kernels = kernel_file(KERNELS)
+    return [
+        job(kernels, "first"),
+        job(kernel_file(victim(fault), "victim.py"), "victim"),
+        job(kernels, "last"),
+    ]
 
 
 def children():
@@ -72,25 +93,22 @@ def no_orphans():
         ("hang", "timeout", "the compiler did not finish in 3 s and was stopped"),
     ],
 )
-def test_a_fault_leaves_the_rest_of_the_batch(monkeypatch, kernel_file, fault, kind, words, workers):
-    monkeypatch.setenv("TILEWRIGHT_TEST_FAULT", f"{fault}:victim")
+def test_a_fault_leaves_the_rest_of_the_batch(kernel_file, fault, kind, words, workers):
     with Compiler(workers=workers, limit_seconds=3, cache_folder=None) as compiler:
-        first, victim, last = compiler.compile(jobs(kernel_file(BODY)))
+        first, broken, last = compiler.compile(batch(kernel_file, fault))
         assert isinstance(first, Compiled)
         assert isinstance(last, Compiled)
         assert "3.0" in last.asm["ttir"]
-        assert isinstance(victim, Failure)
-        assert victim.kind == kind
-        assert victim.message.startswith(words)
-        monkeypatch.delenv("TILEWRIGHT_TEST_FAULT")
-        (again,) = compiler.compile(jobs(kernel_file(BODY), ["first"]))
+        assert isinstance(broken, Failure)
+        assert broken.kind == kind
+        assert broken.message.startswith(words)
+        (again,) = compiler.compile([job(kernel_file(victim(), "victim.py"), "victim")])
         assert isinstance(again, Compiled)
 
 
 @pytest.mark.usefixtures("no_orphans")
-def test_a_killed_worker(monkeypatch, kernel_file):
+def test_a_killed_worker(kernel_file):
     """SIGKILL in the middle of a compile, as the kernel's out-of-memory killer would."""
-    monkeypatch.setenv("TILEWRIGHT_TEST_FAULT", "hang:victim")
     before = children()
 
     def kill():
@@ -107,18 +125,17 @@ def test_a_killed_worker(monkeypatch, kernel_file):
     with Compiler(workers=1, limit_seconds=60, cache_folder=None) as compiler:
         killer = threading.Thread(target=kill)
         killer.start()
-        victim, last = compiler.compile(jobs(kernel_file(BODY), ["victim", "last"]))
+        broken, last = compiler.compile(batch(kernel_file, "hang")[1:])
         killer.join()
-    assert isinstance(victim, Failure)
-    assert victim.kind == "crash"
-    assert "SIGKILL" in victim.message
+    assert isinstance(broken, Failure)
+    assert broken.kind == "crash"
+    assert "SIGKILL" in broken.message
     assert isinstance(last, Compiled)
 
 
 @pytest.mark.usefixtures("no_orphans")
-def test_leaving_early_stops_every_worker(monkeypatch, kernel_file):
+def test_leaving_early_stops_every_worker(kernel_file):
     """An exception in the middle of a batch (as an interrupt raises one) does not wait for a hung compile."""
-    monkeypatch.setenv("TILEWRIGHT_TEST_FAULT", "hang:victim")
 
     def stop(done, total):
         if done == 1:
@@ -129,49 +146,51 @@ def test_leaving_early_stops_every_worker(monkeypatch, kernel_file):
         pytest.raises(KeyboardInterrupt),
         Compiler(workers=2, limit_seconds=60, cache_folder=None) as compiler,
     ):
-        compiler.compile(jobs(kernel_file(BODY)), progress=stop)
+        compiler.compile(batch(kernel_file, "hang"), progress=stop)
     assert time.monotonic() - started < 30
 
 
 def test_progress_counts_every_job_once(kernel_file):
     seen = []
     with Compiler(workers=2, cache_folder=None) as compiler:
-        file = kernel_file(BODY)
-        compiler.compile(jobs(file) + jobs(file, ["first"]), progress=lambda *count: seen.append(count))
+        compiler.compile(batch(kernel_file, None) * 2, progress=lambda *count: seen.append(count))
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
-def test_a_worker_ends_when_its_parent_dies(tmp_path, kernel_file):
-    """A parent that is killed cannot stop its workers: they end by themselves when their input closes."""
-    import sys
-
-    file = kernel_file(BODY)
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "hung"])
+def test_a_worker_ends_when_its_parent_dies(tmp_path, kernel_file, busy):
+    """A parent that is killed cannot stop its workers: they end by themselves, a hung one too."""
+    kernels, hung = kernel_file(KERNELS), kernel_file(victim("hang"), "victim.py")
     script = tmp_path / "parent.py"
     script.write_text(
-        "import sys, time\n"
+        "import threading, time\n"
         "from tilewright.compile import Compiler\n"
         "from tilewright.gpus import load\n"
         "from tilewright.launch import Tensor, find_kernel, make_launch\n"
-        f"launch = make_launch(find_kernel('{file}:first'), {{'x_ptr': Tensor.of('fp32', (16,))}}, (1,))\n"
+        "def job(kernel):\n"
+        "    kernel = find_kernel(kernel)\n"
+        "    return make_launch(kernel, {'x_ptr': Tensor.of('fp32', (16,))}, (1,)), load('h200').target\n"
         "c = Compiler(workers=1, cache_folder=None)\n"
-        "c.compile([(launch, load('h200').target)])\n"
+        f"c.compile([job('{kernels}:first')])\n"
+        f"if {busy}:\n"
+        f"    threading.Thread(target=c.compile, args=([job('{hung}:victim')],), daemon=True).start()\n"
+        "    time.sleep(1)\n"
         "print(c._pool._all[0].pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
-    try:
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
         worker = int(parent.stdout.readline())
-        assert Path(f"/proc/{worker}").exists()
+        assert is_running(worker)
         parent.kill()
-        parent.wait()
-        deadline = time.monotonic() + 10
-        while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
-            if Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                break
-            time.sleep(0.05)
-        else:
-            assert not Path(f"/proc/{worker}").exists()
-    finally:
-        parent.kill()
-        parent.wait()
-        parent.stdout.close()
+    deadline = time.monotonic() + 10
+    while is_running(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(worker)
+
+
+def is_running(pid):
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

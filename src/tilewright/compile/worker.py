@@ -33,7 +33,6 @@ def main() -> None:
     _send(replies, {"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
-        _inject_fault(request)
         _send(replies, _handle(pipeline, request, scratch))
 
 
@@ -61,21 +60,6 @@ def _handle(pipeline: Any, request: dict[str, Any], scratch: Path) -> dict[str, 
 def _send(replies: TextIO, message: dict[str, Any]) -> None:
     replies.write(json.dumps(message, default=str) + "\n")
     replies.flush()
-
-
-def _inject_fault(request: dict[str, Any]) -> None:
-    """Crash, hang or exit on purpose, when a test says so for this kernel (TILEWRIGHT_TEST_FAULT=kind:kernel)."""
-    kind, _, kernel = os.environ.get("TILEWRIGHT_TEST_FAULT", "").partition(":")
-    if kernel != request["name"]:
-        return
-    if kind == "segfault":
-        import ctypes
-
-        ctypes.string_at(0)
-    elif kind == "hang":
-        time.sleep(3600)
-    elif kind == "exit":
-        os._exit(3)
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ def occupancy(
 
     ``shared_bytes`` is what the program asks for, static and dynamic; the driver's reservation is added
     here. ``tensor_memory_columns`` counts because a program that finds none free waits for them: it is
-    resident, but does no work. ``shared_bytes_per_sm`` replaces the largest carve-out where the one in force is known (a profiler
-    reports it). Raises GpuError for negative numbers and for fewer than one warp.
+    resident, but does no work. ``shared_bytes_per_sm`` replaces the largest carve-out where the one in force
+    is known (a profiler reports it). Raises GpuError for negative numbers and for fewer than one warp.
     """
     _check(registers=registers, shared_bytes=shared_bytes, tensor_memory_columns=tensor_memory_columns)
     _check_positive(warps=warps)
