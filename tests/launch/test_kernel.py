@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tilewright.errors import KernelError
-from tilewright.launch import Parameter, find_kernel
+from tilewright.errors import KernelError, LaunchError
+from tilewright.launch import Parameter, find_kernel, make_launch
 
 
 def test_parameters_and_place(kernel_file):
@@ -109,3 +109,12 @@ def test_a_file_that_is_not_python(tmp_path):
     file.write_text("x = 1\n")
     with pytest.raises(KernelError, match="it has: no functions at all"):
         find_kernel(f"{file}:kernel")
+
+
+def test_an_autotuned_kernel_says_where_its_missing_values_stand(tmp_path):
+    file = tmp_path / "k.py"
+    file.write_text("@triton.autotune(configs=CONFIGS, key=[])\n@triton.jit\ndef k(x, BLOCK: tl.constexpr): ...\n")
+    kernel = find_kernel(f"{file}:k")
+    assert kernel.is_autotuned
+    with pytest.raises(LaunchError, match=r"needs a value for BLOCK; of its @triton.autotune configs"):
+        make_launch(kernel, {"x": 1}, (1,))

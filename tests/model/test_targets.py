@@ -66,10 +66,20 @@ def test_stage_cliffs_are_what_the_compiler_then_gives(explain, compiler, config
 
 
 @pytest.mark.parametrize("gpu", ["rtx-4070-super", "h200"])
-@pytest.mark.parametrize("config", [(64, 32, 4, 4), (64, 32, 4, 5), (64, 128, 4, 3)], ids=str)
+@pytest.mark.parametrize("config", [(64, 32, 4, 4), (64, 128, 4, 2), (64, 128, 4, 3)], ids=str)
 def test_stage_cliffs_of_a_kernel_with_two_loops(explain, compiler, config, gpu):
     """v6 goes over the keys in two loops; the second one's buffers lie where the first one's lay."""
     check_stage_cliffs(compiler, explain("v6", gpu, **setting(config)), config[3])
+
+
+@pytest.mark.usefixtures("block_pointers")
+def test_a_launch_that_does_not_fit_names_the_stage_count_that_would(explain):
+    """Published study of the flagship on an RTX 4070 SUPER: fp32, D = 128 fits with 2 stages, not with 3."""
+    p = explain("v1", "rtx-4070-super", dtype="fp32", D=128)
+    assert not p.fits
+    (cliff,) = p.cliffs
+    assert (cliff.change, cliff.shared_bytes) == ("one stage fewer (2)", 74_752)
+    assert cliff.programs_per_sm == 1
 
 
 def setting(config):

@@ -32,12 +32,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Where a kernel stands (`path`, `name`, `line`) and what parameters it takes."""
+    """Where a kernel stands (`path`, `name`, `line`), what parameters it takes, and whether it is autotuned."""
 
     path: Path
     name: str
     line: int
     parameters: tuple[Parameter, ...]
+    is_autotuned: bool = False
 
     def signature(self) -> str:
         """Return the parameters as one would write them, constexprs marked."""
@@ -104,7 +105,8 @@ def _read(path: Path, name: str) -> KernelSource:
             f"{short_path(path)}:{node.lineno} {name} is a plain function: "
             "expected one that is decorated with @triton.jit or @gluon.jit"
         )
-    return KernelSource(path, name, node.lineno, _parameters(node))
+    autotuned = any("autotune" in ast.unparse(d) for d in node.decorator_list)
+    return KernelSource(path, name, node.lineno, _parameters(node), autotuned)
 
 
 @lru_cache(maxsize=64)

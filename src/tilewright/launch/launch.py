@@ -207,8 +207,9 @@ def _bind(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[str, Arg]:
         elif p.default_is_known:
             bound[p.name] = p.default
     if missing:
+        hint = "; of its @triton.autotune configs, give the values of one" if kernel.is_autotuned else ""
         raise LaunchError(
-            f"{kernel.name} needs a value for {', '.join(missing)}; its parameters are: {kernel.signature()}"
+            f"{kernel.name} needs a value for {', '.join(missing)}{hint}; its parameters are: {kernel.signature()}"
         )
     return bound
 

@@ -43,8 +43,11 @@ def occupancy_of(
 
 def find_cliffs(gpu: Gpu, compiled: Compiled, layout: Layout, now: Occupancy) -> tuple[Cliff, ...]:
     """Return the nearest cliffs, gains first: one stage fewer or more, fewer or more bytes and registers."""
-    if compiled.registers is None or now.reason is not None:
+    if compiled.registers is None:
         return ()
+    if now.reason is not None:
+        fewer = _stages(gpu, compiled, layout, -1)
+        return (fewer,) if fewer is not None and fewer.programs_per_sm else ()
     candidates = [
         _stages(gpu, compiled, layout, -1),
         _stages(gpu, compiled, layout, +1),
@@ -65,8 +68,8 @@ def _cliff(gpu: Gpu, compiled: Compiled, change: str, registers: int, shared_byt
 
 
 def _stages(gpu: Gpu, compiled: Compiled, layout: Layout, by: int) -> Cliff | None:
-    copies = [b.copies for b in layout.buffers if b.role == "pipeline" and b.copies > 1]
-    if not copies or not layout.stage_bytes:
+    copies = [b.copies for b in layout.buffers if b.role == "pipeline"]
+    if not copies or min(copies) + by < 1:
         return None
     stages = compiled.num_stages + by
     change = f"one stage {'fewer' if by < 0 else 'more'} ({stages})"

@@ -51,7 +51,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A stretch of shared memory. `role`: pipeline, operand, round trip, staging, scratch, barrier.
+    """A stretch of shared memory. `role`: pipeline, buffer, operand, round trip, staging, scratch, barrier.
 
     `bytes` is None where the compiler's size could not be had; `copies` counts pipeline stages held;
     `shares_with` names an earlier buffer whose space it reuses.
@@ -132,7 +132,7 @@ class Layout:
     def stage_bytes(self) -> int:
         """Shared memory that one more pipeline stage takes."""
         # A second loop's buffers lie where the first one's lay: they grow together, not on top of each other.
-        own = [b for b in self.buffers if b.role == "pipeline" and b.copies > 1 and b.shares_with is None]
+        own = [b for b in self.buffers if b.role == "pipeline" and b.shares_with is None]
         return sum((b.bytes or 0) // b.copies for b in own)
 
     def to_dict(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _role(module: Module, op: Operation, type_: Type | None) -> str:
     if type_ is not None and type_.element == "i64":
         return "barrier"
     if not op.operands:
-        return "pipeline"
+        return "pipeline" if _is_indexed(module, op) else "buffer"
     source = _origin(module, op.operands[0])
     if source is not None and source.name in _LOADS:
         return "staging" if op.in_loop else "operand"
@@ -366,7 +366,7 @@ def _trips(module: Module, sizes: Mapping[str, int]) -> Iterator[Trip]:
             continue
         type_ = op.result_types[-1] if op.result_types else None
         role = _role(module, op, type_)
-        if role in ("pipeline", "barrier"):
+        if role in ("pipeline", "buffer", "barrier"):
             continue
         if op.name == "ttg.local_alloc":
             kind = "store and load" if role == "round trip" else "staging of a load"
