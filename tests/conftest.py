@@ -16,16 +16,35 @@ ROOT = Path(__file__).parents[1]
 TRITON = tuple(int(part) for part in metadata.version("triton").split(".")[:2])
 
 
+REQUIREMENTS = {
+    "block_pointers": (TRITON < (3, 8), "needs Triton 3.6 or 3.7: block pointers"),
+    "no_block_pointers": (TRITON >= (3, 8), "needs Triton 3.8 or 3.9: no block pointers"),
+    "published_compiler": (TRITON == (3, 6), "needs Triton 3.6: the published figures are its"),
+}
+"""What a test may ask for as a fixture, whether it is there, and the words for its absence."""
+
+
 def pytest_generate_tests(metafunc):
-    """Skip what needs block pointers where Triton has none, and say so in the test's id."""
-    if "block_pointers" in metafunc.fixturenames and TRITON >= (3, 8):
-        skip = pytest.mark.skip(reason="needs Triton 3.6 or 3.7: block pointers")
-        metafunc.parametrize("block_pointers", [pytest.param(None, id="needs Triton 3.6 or 3.7", marks=skip)])
+    """Skip a test whose requirement is absent, and say so in its id."""
+    for name, (met, words) in REQUIREMENTS.items():
+        if name in metafunc.fixturenames and not met:
+            absent = pytest.param(None, id=words, marks=pytest.mark.skip(reason=words))
+            metafunc.parametrize(name, [absent])
 
 
 @pytest.fixture
 def block_pointers():
-    """Asked for by tests of kernels with block pointers; see pytest_generate_tests."""
+    """Asked for by tests of kernels with block pointers."""
+
+
+@pytest.fixture
+def no_block_pointers():
+    """Asked for by tests of what happens where Triton has no block pointers."""
+
+
+@pytest.fixture
+def published_compiler():
+    """Asked for by tests of figures that only the published compiler gives."""
 
 
 @pytest.fixture(scope="session", autouse=True)

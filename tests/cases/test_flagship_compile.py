@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import triton
-from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -21,10 +20,8 @@ FLAGSHIP = Path(__file__).parents[2] / "cases" / "flash_attention"
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
 
-has_block_pointers = pytest.mark.skipif(
-    not hasattr(ir.builder, "create_make_block_ptr"), reason="block pointers: needs Triton 3.6 or 3.7"
-)
-published_compiler = pytest.mark.skipif(TRITON != (3, 6), reason="published for Triton 3.6")
+has_block_pointers = pytest.mark.usefixtures("block_pointers")
+published_compiler = pytest.mark.usefixtures("published_compiler")
 
 if type(triton.language.cdiv).__name__ == "InterpretedFunction":
     pytest.skip("this process interprets kernels and cannot compile them", allow_module_level=True)
@@ -170,7 +167,7 @@ def test_version_6_loses_no_program_per_sm(tmp_path, config, is_causal):
     assert after.warps_per_cta == [4, 1]
 
 
-@pytest.mark.skipif(hasattr(ir.builder, "create_make_block_ptr"), reason="this Triton has block pointers")
+@pytest.mark.usefixtures("no_block_pointers")
 @pytest.mark.parametrize("version", [v.name for v in sorted(FLAGSHIP.glob("v[0-5]_*"))])
 def test_message_without_block_pointers(version):
     with pytest.raises(

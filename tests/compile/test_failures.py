@@ -202,7 +202,6 @@ def test_types_do_not_leak_from_one_compile_to_the_next(compiler, kernel_file):
 
 
 def test_a_gluon_kernel(compiler, tmp_path):
-    pytest.importorskip("triton.experimental.gluon")
     file = tmp_path / "kernel.py"
     file.write_text(
         "from triton.experimental import gluon\n"

@@ -2,14 +2,13 @@
 
 import json
 
+import jsonschema
 import pytest
 
 from tilewright.gpus.occupancy import occupancy
 from tilewright.launch import load_case
 from tilewright.model import make_profile
 from tilewright.report.schema import schema
-
-jsonschema = pytest.importorskip("jsonschema")
 
 UNITS = {
     "a100-80": "mma",

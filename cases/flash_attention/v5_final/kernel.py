@@ -11,7 +11,7 @@ from triton._C.libtriton import ir
 
 if not hasattr(ir.builder, "create_make_block_ptr"):
     raise ImportError(
-        "this version shows block pointers, which Triton 3.9 no longer has "
+        "this version shows block pointers, which Triton 3.8 and later no longer have "
         f"(found Triton {triton.__version__}): use Triton 3.6 or 3.7, or v6_longest_first"
     )
 

@@ -5,7 +5,7 @@ the order of their index, axis 0 fastest: with query tiles on axis 0, as in vers
 longest tile starts at the very end and the GPU waits for it. Here heads are on axis 0 and query tiles,
 reversed, on axis 1: all the longest tiles first, short ones to fill the tail. The inner loop is version 5's.
 
-Block pointers are gone (Triton 3.9 dropped them): a tile is a base pointer plus 64-bit offsets, so any Triton
+Block pointers are gone (Triton 3.8 dropped them): a tile is a base pointer plus 64-bit offsets, so any Triton
 runs it.
 """
 
