@@ -106,6 +106,24 @@ def test_a_fault_leaves_the_rest_of_the_batch(kernel_file, fault, kind, words, w
         assert isinstance(again, Compiled)
 
 
+def test_a_crash_in_the_passes_that_only_we_run_costs_the_offsets_alone(kernel_file):
+    file = kernel_file("""
+        import ctypes
+        from tilewright.compile import allocate, pipeline
+        pipeline.allocate = lambda *args: ctypes.string_at(0)
+
+        @triton.jit
+        def victim(x_ptr):
+            tl.store(x_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 256)), 0))
+    """)
+    with Compiler(workers=1, cache_folder=None) as compiler:
+        (result,) = compiler.compile([job(file, "victim")])
+    assert isinstance(result, Compiled)
+    assert result.registers
+    assert result.shared_bytes == 16  # four warps, one partial sum of fp32 each
+    assert result.notes == ("shared-memory offsets unknown: the compiler's allocation crashed",)
+
+
 @pytest.mark.usefixtures("no_orphans")
 def test_a_killed_worker(kernel_file):
     """SIGKILL in the middle of a compile, as the kernel's out-of-memory killer would."""
@@ -128,7 +146,7 @@ def test_a_killed_worker(kernel_file):
         broken, last = compiler.compile(batch(kernel_file, "hang")[1:])
         killer.join()
     assert isinstance(broken, Failure)
-    assert broken.kind == "crash"
+    assert broken.kind == "killed"
     assert "SIGKILL" in broken.message
     assert isinstance(last, Compiled)
 

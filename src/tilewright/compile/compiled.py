@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.gpus import Target
 
-FailureKind: TypeAlias = Literal["error", "out_of_resources", "crash", "timeout", "import"]
+FailureKind: TypeAlias = Literal["error", "out_of_resources", "crash", "killed", "timeout", "import"]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -70,9 +70,7 @@ class Compiler:
         total = done + len(missing)
         if progress:
             progress(done, total)
-        names = list(missing)
-        for index, reply in self._pool.run(list(missing.values()), self._limit_seconds):
-            key = names[index]
+        for key, reply in self._run(missing):
             results[key] = self._read_reply(key, reply)
             done += 1
             if progress:
@@ -80,6 +78,22 @@ class Compiler:
         if missing:
             self.cache.trim()
         return [results[k] for k in keys]
+
+    def _run(self, requests: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (key, reply) as they come. What crashed is tried again without the passes that only we run."""
+        keys, crashed = list(requests), []
+        for index, reply in self._pool.run(list(requests.values()), self._limit_seconds):
+            if reply.get("failure", {}).get("kind") == "crash" and requests[keys[index]]["depth"] == "binary":
+                crashed.append(keys[index])
+            else:
+                yield keys[index], reply
+        again = [{**requests[key], "offsets": False} for key in crashed]
+        for index, reply in self._pool.run(again, self._limit_seconds):
+            if "compiled" in reply:
+                reply["compiled"]["notes"].append(
+                    "shared-memory offsets unknown: the compiler's allocation crashed"
+                )
+            yield crashed[index], reply
 
     def _read_reply(self, key: str, reply: Mapping[str, Any]) -> Result:
         if "failure" in reply:
@@ -114,6 +128,7 @@ def _request(launch: Launch, target: Target, depth: str) -> dict[str, Any]:
         "constexprs": sorted(launch.constexprs),
         "options": options,
         "depth": depth,
+        "offsets": True,
     }
 
 

@@ -49,7 +49,7 @@ class Worker:
         return self._process.pid
 
     def ask(self, request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
-        """Send one request and return the reply, or a failure of kind `crash` or `timeout`."""
+        """Send one request and return the reply, or a failure of kind `crash`, `killed` or `timeout`."""
         started = time.monotonic()
         try:
             if not self._ready:
@@ -63,7 +63,7 @@ class Worker:
         except TimeoutError:
             kind, message = "timeout", f"the compiler did not finish in {limit_seconds:g} s and was stopped"
         except (EOFError, BrokenPipeError, json.JSONDecodeError):
-            kind, message = "crash", self._how_it_died()
+            kind, message = self._how_it_died()
         self.stop()
         return {"failure": {"kind": kind, "message": message, "seconds": time.monotonic() - started}}
 
@@ -109,17 +109,20 @@ class Worker:
         for line in self._process.stderr:
             self._stderr_lines.put(line.decode(errors="replace").rstrip())
 
-    def _how_it_died(self) -> str:
+    def _how_it_died(self) -> tuple[str, str]:
+        """Return a failure's kind and message: `killed` from outside (by the out-of-memory killer, say) or `crash`."""
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            return "the compile worker stopped answering"
+            return "crash", "the compile worker stopped answering"
+        if code == -signal.SIGKILL:
+            return "killed", "the compile worker was killed (SIGKILL); out of memory?"
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         last: list[str] = []
         while not self._stderr_lines.empty():
             last.append(self._stderr_lines.get())
         said = [line for line in last if line.strip()][-3:]
-        return f"the compiler crashed ({how})" + (": " + " | ".join(said) if said else "")
+        return "crash", f"the compiler crashed ({how})" + (": " + " | ".join(said) if said else "")
 
 
 def _environment() -> dict[str, str]:

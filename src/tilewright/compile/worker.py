@@ -28,12 +28,21 @@ def main() -> None:
     # Triton 3.9 warns that its default will change in 3.10; fusing is the default of every version here.
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     os.environ.pop("TRITON_INTERPRET", None)
-    from tilewright.compile import pipeline
+    # Imported here: from now on stdout belongs to the replies.
+    from tilewright.compile.failures import failure_of
+    from tilewright.compile.pipeline import run
 
     _send(replies, {"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
-        _send(replies, _handle(pipeline, request, scratch))
+        started = time.perf_counter()
+        try:
+            reply = {"compiled": run(request, scratch)}
+        except Exception as e:
+            if os.environ.get("TILEWRIGHT_DEBUG"):
+                traceback.print_exc()
+            reply = {"failure": {**failure_of(e), "seconds": time.perf_counter() - started}}
+        _send(replies, reply)
 
 
 def _die_with_parent() -> None:
@@ -43,18 +52,6 @@ def _die_with_parent() -> None:
 
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
-
-
-def _handle(pipeline: Any, request: dict[str, Any], scratch: Path) -> dict[str, Any]:
-    started = time.perf_counter()
-    try:
-        return {"compiled": pipeline.run(request, scratch)}
-    except Exception as e:
-        failure = pipeline.failure_of(e)
-        failure["seconds"] = time.perf_counter() - started
-        if os.environ.get("TILEWRIGHT_DEBUG"):
-            traceback.print_exc()
-        return {"failure": failure}
 
 
 def _send(replies: TextIO, message: dict[str, Any]) -> None:

@@ -1,0 +1,91 @@
+"""Arguments as Triton specialises on them, with stand-ins for tensors, inside the worker."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from triton.runtime.jit import create_function_from_signature
+
+from tilewright.compile.loading import KernelImportError
+
+
+class _DType:
+    """Stands in for a torch.dtype: Triton reads its printed name, and `itemsize` for descriptors."""
+
+    def __init__(self, torch_name: str, itemsize: int) -> None:
+        self._name, self.itemsize = torch_name, itemsize
+        self.is_floating_point = "float" in torch_name
+
+    def __str__(self) -> str:
+        return f"torch.{self._name}"
+
+
+@cache
+def _dtype(torch_name: str, itemsize: int) -> _DType:
+    """Return the one stand-in for a type, never freed: Triton remembers types by the address of their object."""
+    return _DType(torch_name, itemsize)
+
+
+class _Tensor:
+    """Stands in for a tensor where Triton specialises: it asks for the dtype, the address and the extent."""
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        self.dtype = _dtype(description["torch_dtype"], description["itemsize"])
+        self.shape, self._strides = description["shape"], description["strides"]
+        self._storage_bytes: int = description["storage_bytes"]
+        # An address that is a multiple of the stated alignment and of nothing larger.
+        self._address: int = (1 << 20) + (description["alignment_bytes"] % 16)
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def ptr_range(self) -> int:
+        return self._storage_bytes
+
+    def stride(self) -> Any:
+        return self._strides
+
+
+def _stand_in(arg: Any) -> Any:
+    if not isinstance(arg, dict):
+        return arg
+    tensor = _Tensor(arg)
+    if arg["kind"] == "descriptor":
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), arg["block_shape"])
+    return tensor
+
+
+def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Bind stand-in arguments with Triton's own binder: types, constexprs and divisibility are as in a launch."""
+    _teach_hip_about_stand_ins()
+    binder = create_function_from_signature(function.signature, function.params, backend)
+    kwargs = {k: v for k, v in request["options"].items() if v is not None}
+    args = {name: _stand_in(a) for name, a in request["args"].items()}
+    try:
+        bound, specialization, _ = binder(**args, debug=False, **kwargs)
+    except TypeError as e:
+        raise KernelImportError(f"the arguments do not fit {function.__name__}: {e}") from e
+    options, signature, constexprs, attrs = function._pack_args(
+        backend, {**kwargs, "debug": False}, bound, specialization, None
+    )
+    return signature, constexprs, attrs, options
+
+
+def _teach_hip_about_stand_ins() -> None:
+    """Triton 3.6 imports torch to ask how large an AMD tensor is; the stand-ins know it themselves."""
+    from triton.backends.amd.compiler import HIPBackend
+
+    HIPBackend.is_within_2gb = staticmethod(lambda arg: arg.ptr_range() <= 2**31 - 1)
+
+
+def make_source(function: Any, signature: Any, constexprs: Any, attrs: Any) -> Any:
+    if getattr(function, "is_gluon", lambda: False)():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource(function, signature, constexprs, attrs)
+    from triton.compiler import ASTSource
+
+    return ASTSource(function, signature, constexprs, attrs)
