@@ -148,6 +148,7 @@ def test_configs_that_do_not_compile_stand_among_the_rest(run, kernel_file):
     assert done.returncode == 0
     check_page(done.stdout)
     assert "3 configurations: 1 fit, 0 out of resources, 2 failed" in done.stdout
+    assert done.stdout.count("error: CompilationError") == 2  # each reason once: 64 and 256 differ in words
     done = run("explain", reference, "--args", ARGS, "--grid", "32", "--set", "BLOCK=64,256", "--configs")
     assert done.returncode == 1
 

@@ -30,7 +30,11 @@ def main() -> None:
     llvm = libtriton.llvm
     llvm.init_targets()
     source = "".join(kernel(f"k{i}", *row) for i, row in enumerate(request["kernels"]))
-    assembly = llvm.translate_to_asm(source, "amdgcn-amd-amdhsa", request["arch"], "", [], True, False)
+    arguments = [source, "amdgcn-amd-amdhsa", request["arch"], "", [], True, False]
+    try:
+        assembly = llvm.translate_to_asm(*arguments)
+    except TypeError:  # Triton 3.9 also asks whether to canonicalize addresses
+        assembly = llvm.translate_to_asm(*arguments, False)
     print(json.dumps([int(n) for n in re.findall(r"^; Occupancy: (\d+)$", assembly, re.MULTILINE)]))
 
 

@@ -155,6 +155,9 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
     page.paragraph(
         f"{words.plural(len(profiles), 'configuration')}: {fit} fit, {too_big} out of resources, {failed} failed",
     )
+    reasons = {f"{p.failure.kind}: {p.failure.message}" for p in profiles if p.failure and not p.does_not_fit}
+    for reason in sorted(reasons):
+        page.paragraph(reason)
 
 
 _SHORT = {"shared memory": "shared", "registers": "regs", "tensor memory": "tensor"}
