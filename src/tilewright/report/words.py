@@ -87,7 +87,7 @@ def trip_words(trip: Trip) -> str:
         return f"{trip.name} of {tile}: partial results of warps that share rows meet in shared memory"
     if trip.kind == "staging of a load":
         return f"{trip.name}: {tile} loaded to registers, then put into shared memory (not pipelined)"
-    return f"{trip.name}: {tile} moves to other warps ({trip.kind})"
+    return f"{trip.name}: {tile} exchanged between warps ({trip.kind})"
 
 
 def size(count: int | None) -> str:
