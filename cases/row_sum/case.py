@@ -1,4 +1,4 @@
-"""The weighted row sum as cases: `case.py:pointers` and `case.py:block_pointers` (Triton 3.6 or 3.7). Needs no torch."""
+"""The weighted row sum as cases: `case.py:pointers`, and `case.py:block_pointers` for Triton 3.6 and 3.7."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from tilewright.compile import Compiled, Failure
+from tilewright.errors import CaseError, LaunchError
 from tilewright.gpus import load
-from tilewright.launch import Tensor, find_kernel, make_launch
+from tilewright.launch import Tensor, dtype, find_kernel, load_case, make_launch
 
 VECTOR = Tensor.of("fp32", (4096,))
 GPU = "rtx-4070-super"
@@ -221,3 +222,37 @@ def test_a_gluon_kernel(compiler, tmp_path):
     assert isinstance(compiled, Compiled), compiled
     assert compiled.shared_bytes == 512 * 4
     assert list(compiled.buffer_bytes.values()) == [512 * 4]
+
+
+def test_an_element_type_as_a_constexpr(compile_kernel):
+    body = """
+        @triton.jit
+        def kernel(x_ptr, ACC: tl.constexpr, num_stages: tl.constexpr):
+            i = tl.arange(0, 64)
+            for _ in tl.range(0, 4, num_stages=num_stages):
+                tl.store(x_ptr + i, tl.load(x_ptr + i) + tl.zeros((64,), ACC))
+    """
+    for name, written in (("fp16", "f16"), ("bf16", "bf16"), ("i32", "i32"), ("fp32", "f32")):
+        args = {"x_ptr": Tensor.of(name, (64,)), "ACC": dtype(name), "num_stages": 3}
+        compiled = compile_kernel(body, GPU, args)
+        assert f"64x{written}" in compiled.asm["ttir"]
+        assert compiled.num_stages == 3
+        assert compiled.loop_stages == (3,)
+
+
+def test_a_case_may_give_tritons_own_types(tmp_path):
+    (tmp_path / "k.py").write_text(
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef k(x, ACC: tl.constexpr): ...\n"
+    )
+    (tmp_path / "case.py").write_text(
+        "import triton.language as tl\nfrom tilewright import Case, Tensor\n"
+        "CASE = Case(kernel='k.py:k', args=lambda p: {'x': Tensor.of('fp32', (1,)), 'ACC': tl.float32},"
+        " grid=lambda p: (1,))\n"
+        "CASES = {'good': CASE, 'bad': Case(kernel='k.py:k', args=lambda p: {'x': 1, 'ACC': object()},"
+        " grid=lambda p: (1,)), 'grid': Case(kernel='k.py:k', args=lambda p: {}, grid=lambda p: 1)}\n"
+    )
+    assert load_case(f"{tmp_path}/case.py:good").launch({}).args["ACC"] == dtype("fp32")
+    with pytest.raises(LaunchError, match="ACC cannot be of type object: expected"):
+        load_case(f"{tmp_path}/case.py:bad").launch({})
+    with pytest.raises(CaseError, match=r"grid must give a tuple .* found 1"):
+        load_case(f"{tmp_path}/case.py:grid").launch({})

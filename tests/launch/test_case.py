@@ -132,7 +132,7 @@ def test_a_case_may_import_what_lies_beside_it(case_file, tmp_path):
         (["N=many"], "N must be a whole number, found 'many'"),
         (["N=1.5"], "N must be a whole number, found '1.5'"),
         (["N=0"], "N must be 1 or more, found 0"),
-        (["BLOCK=48"], "BLOCK must be a power of two (16, 32, 64, ...), found 48"),
+        (["BLOCK=48"], "BLOCK must be a power of two (1, 2, 4, ...), found 48"),
         (["BLOCK=0"], "BLOCK must be a power of two"),
         (["BLOCK=64,65"], "BLOCK must be a power of two"),
         (["dtype=bf16"], "dtype must be one of fp32, fp16; found bf16"),

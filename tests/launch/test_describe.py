@@ -13,6 +13,7 @@ from tilewright.launch import (
     Tensor,
     describe_launch,
     described_parameters,
+    dtype,
     find_kernel,
     parse_args,
     parse_grid,
@@ -160,15 +161,37 @@ def test_settings_change_scalars_and_options_of_a_described_launch(kernel_file):
     params = described_parameters(kernel, args)
     assert list(params) == ["n", "BLOCK", "num_warps", "num_stages", "num_ctas"]
     (values,) = read_settings(params, ["BLOCK=64", "num_warps=8", "n=17"])
-    launch = describe_launch(kernel, args, (4,), values)
+    launch = describe_launch(kernel, args, "4", values)
     assert launch.args == {"x_ptr": args["x_ptr"], "n": 17, "BLOCK": 64, "MODE": "a"}
     assert (launch.num_warps, launch.num_stages, launch.grid) == (8, None, (4, 1, 1))
     assert launch.constexprs == {"BLOCK": 64, "MODE": "a"}
-    assert launch.assumed == ("contiguous: x_ptr", "address divisible by 16: x_ptr")
+    assert launch.assumed[:2] == ("contiguous: x_ptr", "address divisible by 16: x_ptr")
+    assert launch.assumed[2].startswith("grid 4 whatever BLOCK, n is")
+    launch = describe_launch(kernel, args, "cdiv(n, BLOCK) * 2, n // 8", values)
+    assert launch.grid == (2, 2, 1)
+    assert len(launch.assumed) == 2
+
+
+def test_an_element_type_is_a_constexpr(kernel_file):
+    kernel = find_kernel(f"{kernel_file(BODY)}:kernel")
+    for text in ("tl.float32", "constexpr tl.float32", "constexpr fp32", "constexpr float32"):
+        launch = describe_launch(kernel, parse_args(f"x_ptr: fp32[64], n: 64, BLOCK: 32, MODE: {text}"), "4", {})
+        assert launch.args["MODE"] == dtype("fp32")
+        assert launch.constexprs["MODE"] == launch.to_dict()["args"]["MODE"] == "fp32"
+
+
+def test_a_parameter_that_is_also_an_option_is_both(kernel_file):
+    """As in Triton: kernel[grid](..., num_stages=4) gives it to the parameter and to the compiler."""
+    body = BODY.replace('MODE: tl.constexpr = "a"', "num_stages: tl.constexpr")
+    kernel = find_kernel(f"{kernel_file(body)}:kernel")
+    args = parse_args("x_ptr: fp32[64], n: 64, BLOCK: 32, num_stages: 2")
+    assert describe_launch(kernel, args, "4", {}).num_stages == 2
+    launch = describe_launch(kernel, args, "4", {"num_stages": 4})
+    assert (launch.num_stages, launch.args["num_stages"]) == (4, 4)
 
 
 def test_nothing_is_assumed_of_a_stated_alignment(kernel_file):
     kernel = find_kernel(f"{kernel_file(BODY)}:kernel")
     for tensor, assumed in (("fp32[64]@4", ("contiguous: x_ptr",)), ("fp32[4,4](9,1)@4", ())):
-        launch = describe_launch(kernel, parse_args(f"x_ptr: {tensor}, n: 64, BLOCK: 32"), (4,), {})
+        launch = describe_launch(kernel, parse_args(f"x_ptr: {tensor}, n: 64, BLOCK: 32"), "4", {})
         assert launch.assumed == assumed

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata, util
 from pathlib import Path
 from typing import Annotated, Literal
@@ -45,6 +45,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         _gpu(),
         _cache(),
     ]
+    checks, optional = _good_without_advice(checks), _good_without_advice(optional)
     failed = any(c.status != "ok" for c in checks)
     if as_json:
         print(
@@ -61,11 +62,15 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             needed = check in checks
             mark = {"ok": "ok", "missing": "MISSING" if needed else "absent", "bad": "BAD"}[check.status]
             print(f"{check.name:<16}{mark:<9}{check.found}")
-            if check.advice and check.status != "ok":
+            if check.advice:
                 print(f"{'':<25}{check.advice}")
         print("\nexplain works here" if not failed else "\nexplain does not work here: see above")
     if failed:
         raise typer.Exit(1)
+
+
+def _good_without_advice(checks: list[Check]) -> list[Check]:
+    return [replace(c, advice="") if c.status == "ok" else c for c in checks]
 
 
 def _platform() -> Check:

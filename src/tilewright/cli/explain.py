@@ -49,7 +49,7 @@ def explain(
         typer.Option("--args", help="Describe the arguments of FILE.py:KERNEL: 'x: bf16[64,64], n: 64'."),
     ] = None,
     grid: Annotated[
-        str | None, typer.Option("--grid", help="The grid of FILE.py:KERNEL, for example 32,8.")
+        str | None, typer.Option("--grid", help="The grid of FILE.py:KERNEL: 32,8 or 'cdiv(n, BLOCK)'.")
     ] = None,
     configs: Annotated[bool, typer.Option("--configs", help="One row per configuration.")] = False,
     as_json: Annotated[
@@ -96,7 +96,6 @@ def _launches(
         find_kernel,
         load_case,
         parse_args,
-        parse_grid,
         read_settings,
     )
 
@@ -111,20 +110,33 @@ def _launches(
         else:
             if grid is None:
                 raise LaunchError("--args needs --grid too, for example --grid 32,8")
+            _complain_of_case(reference)
             kernel, described = find_kernel(reference), parse_args(args)
             chosen = read_settings(described_parameters(kernel, described), settings)
-            launches += [describe_launch(kernel, described, parse_grid(grid), values) for values in chosen]
+            launches += [describe_launch(kernel, described, grid, values) for values in chosen]
     varied = [s.partition("=")[0].strip() for s in settings if "," in s]
     return launches, varied
 
 
+def _complain_of_case(reference: str) -> None:
+    """Say what to do when a case is named where a kernel is expected."""
+    from tilewright.launch import is_case_file
+
+    file = Path(reference.rpartition(":")[0] or reference)
+    if file.is_file() and is_case_file(file):
+        raise CaseError(
+            f"{reference} is a case, which states its own arguments and grid: leave out --args and --grid"
+        )
+
+
 def _case_or_complain(reference: str) -> str:
-    """Say what to do when a kernel is named where a case is expected."""
+    """Say what to do when a kernel, or a file of kernels, is named where a case is expected."""
     from tilewright.launch import find_kernel, is_case_file
 
     file = Path(reference.rpartition(":")[0] or reference)
-    if file.is_file() and not is_case_file(file) and ":" in reference:
-        kernel = find_kernel(reference)
+    if file.is_file() and not is_case_file(file):
+        # A file alone is asked for a kernel without a name, which lists those that it has.
+        kernel = find_kernel(reference if ":" in reference else f"{reference}:_")
         raise CaseError(
             f"{reference} is a kernel, not a case: describe its arguments, for example "
             f"--args '{_example_args(kernel.parameters)}' --grid 32"

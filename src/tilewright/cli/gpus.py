@@ -161,7 +161,7 @@ def _print_gpu(gpu: Gpu) -> None:
         for figure, value in data[table_name].items():
             key = f"{table_name}.{figure}"
             if value is None:
-                table.add_row(figure, "unknown")
+                table.add_row(figure, "unknown" if key in gpu.unknown else "none")
                 continue
             unit = _KEYED_TABLES.get(table_name) or _unit(figure)
             table.add_row(figure, _number(value), unit, Text(f"[{numbers[gpu.sources[key]]}]"))

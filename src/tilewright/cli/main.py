@@ -16,6 +16,7 @@ app = typer.Typer(
     name="tilewright",
     help="See why a Triton kernel is slow, fix it, and prove it: with or without the GPU.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -68,6 +69,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as e:
+        print(f"tilewright: {e.filename or 'the output'}: {e.strerror or e}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
 

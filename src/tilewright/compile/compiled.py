@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -44,6 +45,12 @@ class Compiled:
     stage_seconds: Mapping[str, float]
     depth: str = "binary"
     cached: bool = field(default=False, compare=False)
+
+    @property
+    def loop_stages(self) -> tuple[int, ...]:
+        """Stages that loops state for themselves (`tl.range(..., num_stages=2)`), over num_stages."""
+        found = re.findall(r"tt\.num_stages = (\d+) : i32", self.asm.get("ttir", ""))
+        return tuple(sorted({int(n) for n in found}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form, from which `from_dict` makes an equal one."""

@@ -13,7 +13,7 @@ from tilewright.compile.cache import Cache, cache_dir, cache_key
 from tilewright.compile.compiled import Compiled, Failure, Result
 from tilewright.compile.pool import WorkerPool
 from tilewright.gpus import Target
-from tilewright.launch import Descriptor, Launch, Tensor
+from tilewright.launch import Descriptor, DType, Launch, Tensor
 
 DEFAULT_LIMIT_SECONDS = 120.0
 
@@ -142,4 +142,6 @@ def _request_arg(arg: Any) -> Any:
         }
     if isinstance(arg, Descriptor):
         return {**_request_arg(arg.tensor), "kind": "descriptor", "block_shape": list(arg.block_shape)}
+    if isinstance(arg, DType):
+        return {"kind": "dtype", "name": arg.name}
     return arg

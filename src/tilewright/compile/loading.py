@@ -8,6 +8,7 @@ import importlib.util
 import linecache
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -84,7 +85,9 @@ def _import(path: Path, target: GPUTarget) -> tuple[ModuleType, tuple[str, ...]]
             "that does not import it"
         ) from e
     except Exception as e:
-        raise KernelImportError(f"{path} could not be loaded: {type(e).__name__}: {e}") from e
+        lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == str(path)]
+        place = f"{path}:{lines[-1]}" if lines else str(path)
+        raise KernelImportError(f"{place} could not be loaded: {type(e).__name__}: {e}") from e
     finally:
         sys.path.remove(str(root))
         standins.withdraw()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
+import triton.language as tl
 from triton.runtime.jit import create_function_from_signature
 
 from tilewright.compile.loading import KernelImportError
@@ -50,6 +52,8 @@ class _Tensor:
 def _stand_in(arg: Any) -> Any:
     if not isinstance(arg, dict):
         return arg
+    if arg["kind"] == "dtype":
+        return tl.dtype(re.sub(r"^([iu])(\d+)$", r"\1nt\2", arg["name"]).replace("unt", "uint"))
     tensor = _Tensor(arg)
     if arg["kind"] == "descriptor":
         from triton.tools.tensor_descriptor import TensorDescriptor
@@ -65,7 +69,7 @@ def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[An
     kwargs = {k: v for k, v in request["options"].items() if v is not None}
     args = {name: _stand_in(a) for name, a in request["args"].items()}
     try:
-        bound, specialization, _ = binder(**args, debug=False, **kwargs)
+        bound, specialization, _ = binder(**{**kwargs, **args}, debug=False)
     except TypeError as e:
         raise KernelImportError(f"the arguments do not fit {function.__name__}: {e}") from e
     options, signature, constexprs, attrs = function._pack_args(

@@ -64,7 +64,9 @@ class Param:
             raise CaseError(f"{name} must be one of {listed}; found {value}")
         if isinstance(value, int) and not isinstance(value, bool):
             if self.power_of_two and (value < 1 or value & (value - 1)):
-                raise CaseError(f"{name} must be a power of two (16, 32, 64, ...), found {value}")
+                least = max(1, self.smallest or 1)
+                examples = f"{least}, {2 * least}, {4 * least}, ..."
+                raise CaseError(f"{name} must be a power of two ({examples}), found {value}")
             if self.smallest is not None and value < self.smallest:
                 raise CaseError(f"{name} must be {self.smallest} or more, found {value}")
         return value
@@ -148,6 +150,10 @@ class CaseRef:
             if self.case.check and (complaint := self.case.check(p)):
                 raise CaseError(complaint)
             args, grid = self.case.args(p), self.case.grid(p)
+            if not isinstance(grid, (tuple, list)):
+                raise CaseError(
+                    f"grid must give a tuple of one to three sizes, such as (32,), found {grid!r}"
+                )
         except TilewrightError as e:
             raise type(e)(f"{self.name}: {e}") from None
         except Exception as e:

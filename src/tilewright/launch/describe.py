@@ -9,11 +9,13 @@ contiguous and 16; a tensor descriptor is `descriptor type[sizes] block[sizes]`.
 from __future__ import annotations
 
 import ast
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from tilewright.errors import LaunchError
 from tilewright.launch.case import LAUNCH_OPTIONS, Param
+from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
 from tilewright.launch.kernel import KernelSource
 from tilewright.launch.launch import Arg, Descriptor, Launch, Scalar, Tensor, contiguous_strides, make_launch
 
@@ -21,6 +23,7 @@ _TENSOR = re.compile(
     r"^(?P<pointer>\*?)(?P<dtype>[A-Za-z_][\w.]*)\s*\[(?P<shape>[^\]]*)\]\s*(?:\((?P<strides>[^)]*)\))?\s*(?:@\s*(?P<align>\d+))?$"
 )
 _DESCRIPTOR = re.compile(r"^descriptor\s+(?P<tensor>.+?)\s+block\s*\[(?P<block>[^\]]*)\]$")
+_TYPE_NAMES = {name for t in DTYPE_NAMES for name in (t, dtype(t).torch_name)}
 _EXAMPLE = "'x: bf16[4096,64], n: 4096, BLOCK: constexpr 128'"
 
 
@@ -68,8 +71,12 @@ def _value(name: str, text: str) -> Arg:
             return Tensor.of(match["dtype"], _sizes(name, match["shape"]), strides, int(match["align"] or 16))
         except LaunchError as e:
             raise LaunchError(f"{name}: {e}") from None
-    text = re.sub(r"^constexpr\s*[:=(]?\s*(.*?)\)?$", r"\1", text) if text.startswith("constexpr") else text
-    return _literal(name, text)
+    bare = re.sub(r"^constexpr\s*[:=(]?\s*(.*?)\)?$", r"\1", text) if text.startswith("constexpr") else text
+    type_name = bare.removeprefix("triton.language.").removeprefix("tl.")
+    # `x: bf16` without a prefix is a tensor whose sizes were forgotten.
+    if type_name in _TYPE_NAMES and type_name != text:
+        return dtype(type_name)
+    return _literal(name, bare)
 
 
 def _sizes(name: str, text: str) -> tuple[int, ...]:
@@ -89,18 +96,53 @@ def _literal(name: str, text: str) -> Scalar:
         value = ...
     if not isinstance(value, (bool, int, float, str)):
         raise LaunchError(
-            f"{name}: cannot read {text!r}: expected a tensor (bf16[4096,64]), a number, true, false, none "
-            "or a quoted string"
+            f"{name}: cannot read {text!r}: expected a tensor (bf16[4096,64]), a number, true, false, none, "
+            "an element type (tl.float32) or a quoted string"
         )
     return value
 
 
-def parse_grid(text: str) -> tuple[int, ...]:
-    """Read `32,8` (or `32x8`); raise LaunchError."""
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
+
+
+def parse_grid(text: str, values: Mapping[str, Arg] | None = None) -> tuple[int, ...]:
+    """Read `32,8`, or an expression in the arguments such as `cdiv(M, BLOCK) * 2, 8`; raise LaunchError."""
+    if re.fullmatch(r"\d+(x\d+)+", text):
+        text = text.replace("x", ",")
     try:
-        return tuple(int(part) for part in re.split(r"[,x]", text))
-    except ValueError:
-        raise LaunchError(f"expected a grid such as 32,8, found {text!r}") from None
+        if not text.strip() or text.strip().endswith(","):
+            raise ValueError(text)
+        parts = [ast.parse(part.strip(), mode="eval").body for part in _split(text)]
+        return tuple(_evaluate(part, values or {}) for part in parts)
+    except (SyntaxError, ValueError, ZeroDivisionError, KeyError, TypeError) as e:
+        why = f" (no whole-number argument {e})" if isinstance(e, KeyError) else ""
+        raise LaunchError(
+            f"expected a grid such as 32,8, found {text!r}{why}; "
+            "an expression in the arguments may have + - * // cdiv min max: 'cdiv(n, BLOCK), 8'"
+        ) from None
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, Arg]) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        value = values.get(node.id)
+        if not isinstance(value, int):
+            raise KeyError(node.id)
+        return value
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_evaluate(node.left, values), _evaluate(node.right, values))
+    if isinstance(node, ast.Call) and not node.keywords:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in _FUNCTIONS and len(node.args) == 2:
+            return _FUNCTIONS[name](_evaluate(node.args[0], values), _evaluate(node.args[1], values))
+    raise ValueError(ast.unparse(node))
 
 
 def described_parameters(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[str, Param]:
@@ -109,7 +151,7 @@ def described_parameters(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[
     params = {
         name: Param(value, "constexpr" if name in tiles else "argument")
         for name, value in args.items()
-        if not isinstance(value, (Tensor, Descriptor))
+        if not isinstance(value, (Tensor, Descriptor, DType))
     }
     options = {
         "num_warps": Param(4, "warps per program", power_of_two=True),
@@ -120,20 +162,29 @@ def described_parameters(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[
 
 
 def describe_launch(
-    kernel: KernelSource, args: Mapping[str, Arg], grid: Sequence[int], values: Mapping[str, Scalar]
+    kernel: KernelSource, args: Mapping[str, Arg], grid: str, values: Mapping[str, Scalar]
 ) -> Launch:
-    """Return the launch of a described kernel, with what was assumed of its tensors in words."""
-    merged = {**args, **{k: v for k, v in values.items() if k not in LAUNCH_OPTIONS}}
+    """Return the launch of a described kernel, with what was assumed of its tensors in words.
+
+    `grid` is as parse_grid reads it; `values` are those that were set, launch options among them.
+    """
+    own = {p.name for p in kernel.parameters}
+    merged = {**args, **{k: v for k, v in values.items() if k in own or k not in LAUNCH_OPTIONS}}
     options = {k: values.get(k, p.default) for k, p in described_parameters(kernel, {}).items()}
+    assumed = _assumed(args)
+    varied = [k for k in values if k in own and k not in LAUNCH_OPTIONS]
+    if varied and re.fullmatch(r"[\d,x ]+", grid):
+        follow = "an expression would follow: --grid 'cdiv(n, BLOCK)'"
+        assumed.append(f"grid {grid} whatever {', '.join(varied)} is; {follow}")
     return make_launch(
         kernel,
         merged,
-        grid,
+        parse_grid(grid, merged),
         num_warps=_whole(options["num_warps"]) or 4,
         num_stages=_whole(options["num_stages"]),
         num_ctas=_whole(options["num_ctas"]) or 1,
         parameters=values,
-        assumed=_assumed(args),
+        assumed=assumed,
     )
 
 

@@ -102,7 +102,7 @@ class Descriptor:
 
 
 Scalar: TypeAlias = "int | float | bool | str | None"
-Arg: TypeAlias = "Tensor | Descriptor | Scalar"
+Arg: TypeAlias = "Tensor | Descriptor | DType | Scalar"
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,16 @@ class Launch:
     def constexprs(self) -> dict[str, Scalar]:
         """The values of the parameters that are compile-time constants."""
         names = {p.name for p in self.kernel.parameters if p.is_constexpr}
-        return {k: v for k, v in self.args.items() if k in names and not isinstance(v, (Tensor, Descriptor))}
+        return {k: _plain(v) for k, v in self.args.items() if k in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description (part of `tilewright.profile/1`)."""
         return {
             "case": self.case,
-            "args": {k: v.to_dict() if isinstance(v, (Tensor, Descriptor)) else v for k, v in self.args.items()},
+            "args": {
+                k: v.to_dict() if isinstance(v, (Tensor, Descriptor)) else _plain(v)
+                for k, v in self.args.items()
+            },
             "constexprs": self.constexprs,
             "grid": list(self.grid),
             "programs": self.programs,
@@ -151,6 +154,32 @@ class Launch:
             "parameters": dict(self.parameters),
             "assumed": list(self.assumed),
         }
+
+
+def _plain(value: Arg) -> Scalar:
+    """A value as JSON has it: an element type by its name."""
+    return (
+        value.name
+        if isinstance(value, DType)
+        else value
+        if not isinstance(value, (Tensor, Descriptor))
+        else None
+    )
+
+
+def as_arg(name: str, value: Any) -> Arg:
+    """Return a value as an argument: what a case file may give for one, Triton's own types and constexprs too."""
+    if isinstance(value, (Tensor, Descriptor, DType, bool, int, float, str)) or value is None:
+        return value
+    if type(value).__module__.startswith("triton.language"):
+        if isinstance(getattr(value, "name", None), str):
+            return dtype(value.name)
+        if hasattr(value, "value"):
+            return as_arg(name, value.value)
+    raise LaunchError(
+        f"{name} cannot be of type {type(value).__name__}: expected Tensor.of(...), Descriptor, a number, a bool, "
+        "None, a string, or an element type such as triton.language.float32"
+    )
 
 
 def make_launch(
@@ -167,6 +196,11 @@ def make_launch(
     assumed: Sequence[str] = (),
 ) -> Launch:
     """Check the arguments against the kernel's parameters and return the Launch, or raise LaunchError."""
+    # As in Triton, a keyword that is both a parameter and an option is both.
+    num_warps, num_stages, num_ctas = (
+        _both(args, name, value)
+        for name, value in (("num_warps", num_warps), ("num_stages", num_stages), ("num_ctas", num_ctas))
+    )
     _check_option("num_warps", num_warps, power_of_two=True)
     _check_option("num_ctas", num_ctas, power_of_two=True)
     if num_stages is not None:
@@ -185,6 +219,11 @@ def make_launch(
     )
 
 
+def _both(args: Mapping[str, Arg], name: str, option: Any) -> Any:
+    value = args.get(name, option)
+    return option if value is None or isinstance(value, (Tensor, Descriptor)) else value
+
+
 def _bind(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[str, Arg]:
     known = [p.name for p in kernel.parameters]
     unknown = [name for name in args if name not in known]
@@ -198,7 +237,7 @@ def _bind(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[str, Arg]:
     missing: list[str] = []
     for p in kernel.parameters:
         if p.name in args:
-            value = args[p.name]
+            value = as_arg(p.name, args[p.name])
             if p.is_constexpr and isinstance(value, (Tensor, Descriptor)):
                 raise LaunchError(f"{kernel.name}: {p.name} is a constexpr and takes a value, found {value}")
             bound[p.name] = value

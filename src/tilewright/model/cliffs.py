@@ -71,8 +71,11 @@ def _stages(gpu: Gpu, compiled: Compiled, layout: Layout, by: int) -> Cliff | No
     copies = [b.copies for b in layout.buffers if b.role == "pipeline"]
     if not copies or min(copies) + by < 1:
         return None
-    stages = compiled.num_stages + by
-    change = f"one stage {'fewer' if by < 0 else 'more'} ({stages})"
+    own = compiled.loop_stages
+    if len(own) > 1:
+        return None
+    stages = (own[0] if own else compiled.num_stages) + by
+    change = f"one stage {'fewer' if by < 0 else 'more'} ({stages}{', in tl.range' if own else ''})"
     shared_bytes = compiled.shared_bytes + by * layout.stage_bytes
     return _cliff(gpu, compiled, change, compiled.registers or 0, shared_bytes)
 

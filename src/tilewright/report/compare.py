@@ -78,7 +78,7 @@ def _tiles(p: Profile) -> dict[str, object]:
 
 def _config(p: Profile) -> str:
     c = p.compiled
-    stages = c.num_stages if c else p.launch.num_stages
+    stages = c.num_stages if c else p.launch.num_stages or "default"
     tiles = [str(v) for v in _tiles(p).values()]
     return " x ".join(tiles) + (", " if tiles else "") + f"{p.launch.num_warps} warps, {stages} stages"
 
@@ -156,8 +156,9 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
         f"{words.plural(len(profiles), 'configuration')}: {fit} fit, {too_big} out of resources, {failed} failed",
     )
     reasons = {f"{p.failure.kind}: {p.failure.message}" for p in profiles if p.failure and not p.does_not_fit}
-    for reason in sorted(reasons):
-        page.paragraph(reason)
+    kept = {a for p in profiles for a in p.launch.assumed if a.startswith("grid ")}
+    for line in sorted(reasons) + sorted(kept):
+        page.paragraph(line)
 
 
 _SHORT = {"shared memory": "shared", "registers": "regs", "tensor memory": "tensor"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilewright.launch import Descriptor, Tensor
 from tilewright.model import Profile
@@ -24,8 +24,10 @@ def print_profile(page: Page, p: Profile) -> None:
         _limits(page, p)
         _grid(page, p)
         _registers(page, p)
+        if p.compiled.notes:
+            page.heading("NOTES")
         for note in p.compiled.notes:
-            page.paragraph(f"Note: {note}")
+            page.paragraph(note)
 
 
 def _title(page: Page, p: Profile) -> None:
@@ -58,9 +60,12 @@ def _what_was_compiled(page: Page, p: Profile) -> None:
     declared = {q.name for q in p.launch.kernel.parameters if q.is_constexpr}
     folded = [k for k in c.constexprs if k.split(".")[0] not in declared]
     divisible = set(c.divisible_by_16)
-    able = [k for k, t in c.signature.items() if t.startswith(("*", "i", "u")) and t != "i1"]
+    able = [k for k, t in c.signature.items() if t.startswith(("*", "i", "u")) and t not in ("i1", "u1")]
     odd = [k for k in able if k not in divisible]
     warp_text = f"{words.plural(c.num_warps, 'warp')}, {words.plural(c.num_stages, 'stage')}"
+    otherwise = [str(n) for n in c.loop_stages if n != c.num_stages]
+    if otherwise:
+        warp_text += f" (in a loop that says so itself: {', '.join(otherwise)})"
     rows = [
         ("tensors", "; ".join(_tensors(p))),
         ("types", "; ".join(f"{t}: {', '.join(names)}" for t, names in types.items())),
@@ -80,14 +85,18 @@ def _tensors(p: Profile) -> Iterator[str]:
     return (f"{', '.join(names)}: {text}" for text, names in same.items())
 
 
-def _specialised(constexprs: object, folded: list[str], able: list[str], odd: list[str]) -> str:
+def _specialised(constexprs: Mapping[str, object], folded: list[str], able: list[str], odd: list[str]) -> str:
     parts = []
-    if folded:
-        parts.append(f"equal to 1 and compiled in: {', '.join(folded)}")
+    for words_, names in (
+        ("equal to 1 and compiled in", [k for k in folded if constexprs[k] is not None]),
+        ("None and compiled in", [k for k in folded if constexprs[k] is None]),
+    ):
+        if names:
+            parts.append(f"{words_}: {', '.join(names)}")
     if able and not odd:
         parts.append("every pointer and integer is divisible by 16")
     elif odd:
-        parts.append(f"divisible by 16: all but {', '.join(odd)}")
+        parts.append(f"every pointer and integer but {', '.join(odd)} is divisible by 16")
     return "; ".join(parts)
 
 
@@ -123,7 +132,9 @@ def _trips(page: Page, p: Profile) -> None:
         return
     if not p.layout.trips:
         pipelined = any(b.role == "pipeline" for b in p.layout.buffers)
-        page.heading("THROUGH SHARED MEMORY ON EVERY STEP", "nothing but the pipeline" if pipelined else "nothing")
+        page.heading(
+            "THROUGH SHARED MEMORY ON EVERY STEP", "nothing but the pipeline" if pipelined else "nothing"
+        )
         return
     page.heading("THROUGH SHARED MEMORY ON EVERY STEP")
     rows = [(f"line {t.line}", words.trip_words(t), words.size(t.bytes)) for t in p.layout.trips]
@@ -147,13 +158,13 @@ def _shared(page: Page, p: Profile) -> None:
         if b.shares_with is None
     ]
     if p.padding_bytes:
-        rows.append(("", "alignment", "", "", "", words.size(p.padding_bytes)))
+        rows.append(("", words.padding(p), "", "", "", words.size(p.padding_bytes)))
     if rows:
         page.table(rows, head=("", "", "", "", "offset", ""), right=[4, 5])
     reused = [b for b in p.layout.buffers if b.shares_with is not None]
     if reused:
         listed = ", ".join(
-            f"{b.name} line {b.line} ({words.size(b.bytes)}, in {b.shares_with}'s)" for b in reused
+            f"{b.name} line {b.line} ({words.size(b.bytes)}, over {b.shares_with})" for b in reused
         )
         page.paragraph(f"in space that is free by then: {listed}")
 
@@ -174,7 +185,10 @@ def _limits(page: Page, p: Profile) -> None:
         "registers": (f"{o.registers_per_program:,}", f"{limits.registers_per_sm:,}"),
         "warps": (f"{c.num_warps:,}", f"{limits.max_warps_per_sm:,}"),
         "blocks": ("1", f"{limits.max_blocks_per_sm:,}"),
-        "tensor memory": (f"{c.tensor_memory_columns} columns", f"{limits.tensor_memory_columns_per_sm or 0} columns"),
+        "tensor memory": (
+            f"{c.tensor_memory_columns} columns",
+            f"{limits.tensor_memory_columns_per_sm or 0} columns",
+        ),
     }
     rows = [
         (

@@ -95,6 +95,15 @@ def size(count: int | None) -> str:
     return "? B" if count is None else f"{count:,} B"
 
 
+def padding(p: Profile) -> str:
+    """Say what the space beyond the buffers is: what a larger buffer over them needs, or alignment."""
+    assert p.compiled is not None
+    assert p.layout is not None
+    total = p.compiled.shared_bytes
+    larger = [b.name for b in p.layout.buffers if b.shares_with and b.offset + (b.bytes or 0) == total]
+    return f"the rest of {larger[0]}, which lies over these" if larger else "alignment"
+
+
 def in_short(p: Profile) -> Iterator[str]:
     """Yield the sentences that sum a profile up, the most telling first."""
     if p.failure is not None and p.does_not_fit is None:
@@ -113,15 +122,17 @@ def in_short(p: Profile) -> Iterator[str]:
     moved = [t for t in p.layout.trips if t.kind == "store and load"]
     reductions = [t for t in p.layout.trips if t.kind == "reduction"]
     if reductions:
-        lines = f"{'lines' if len(reductions) > 1 else 'line'} {' and '.join(str(t.line) for t in reductions)}"
+        lines = (
+            f"{'lines' if len(reductions) > 1 else 'line'} {' and '.join(str(t.line) for t in reductions)}"
+        )
         yield f"Rows are split across warps: reductions go through shared memory on every step ({lines})."
     for trip in moved:
         yield f"{trip.name} makes a trip through shared memory on every step: {size(trip.bytes)} (line {trip.line})."
-    if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:
-        yield "No work is repeated, and nothing but the pipelined operands goes through shared memory in the loop."
-    yield f"{binds(p)}"
     if p.compiled and p.compiled.spilled_registers:
         yield spills(p)
+    if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:
+        yield "No work is repeated, and nothing but the pipelined operands goes through shared memory in the loop."
+    yield binds(p)
     if p.waves is not None and p.waves.waves < 1:
         yield f"The grid fills {p.waves.waves:.0%} of the GPU: {waves_words(p)}."
 

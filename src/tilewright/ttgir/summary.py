@@ -54,7 +54,7 @@ class Buffer:
     """A stretch of shared memory. `role`: pipeline, buffer, operand, round trip, staging, scratch, barrier.
 
     `bytes` is None where the compiler's size could not be had; `copies` counts pipeline stages held;
-    `shares_with` names an earlier buffer whose space it reuses.
+    `shares_with` names the buffers whose space it reuses.
     """
 
     name: str
@@ -348,7 +348,8 @@ def _place(buffers: list[Buffer]) -> tuple[Buffer, ...]:
     for buffer in sorted(buffers, key=lambda b: (b.role == "scratch", -(b.bytes or 0))):
         over = [p for p in primary if _overlap(p, buffer)]
         if over:
-            shared.append(Buffer(**{**vars(buffer), "shares_with": over[0].name}))
+            names = " and ".join(dict.fromkeys(p.name for p in over))
+            shared.append(Buffer(**{**vars(buffer), "shares_with": names}))
         else:
             primary.append(buffer)
     return tuple(sorted(primary, key=lambda b: b.offset)) + tuple(sorted(shared, key=lambda b: b.offset))
