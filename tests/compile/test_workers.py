@@ -212,3 +212,21 @@ def is_running(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_the_worker_does_not_load_torch(tmp_path, kernel_file):
+    """Loading it takes longer than compiling; where it is not installed this cannot fail."""
+    file = kernel_file(KERNELS)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tilewright.compile.compiler import _request\n"
+        "from tilewright.compile.pipeline import run\n"
+        "from tilewright.gpus import load\n"
+        "from tilewright.launch import Tensor, find_kernel, make_launch\n"
+        f"launch = make_launch(find_kernel('{file}:first'), {{'x_ptr': Tensor.of('fp32', (16,))}}, (1,))\n"
+        "for gpu in ('h200', 'mi300x'):\n"
+        f"    assert run(_request(launch, load(gpu).target, 'binary'), Path('{tmp_path}'))['registers']\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -62,6 +65,19 @@ def _stand_in(arg: Any) -> Any:
     return tensor
 
 
+@contextmanager
+def _unless_loaded(module: str) -> Iterator[None]:
+    """Keep a module from being imported: Triton would load torch, for a second, to know tensors by their class."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
 def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """Bind stand-in arguments with Triton's own binder: types, constexprs and divisibility are as in a launch."""
     _teach_hip_about_stand_ins()
@@ -69,7 +85,8 @@ def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[An
     kwargs = {k: v for k, v in request["options"].items() if v is not None}
     args = {name: _stand_in(a) for name, a in request["args"].items()}
     try:
-        bound, specialization, _ = binder(**{**kwargs, **args}, debug=False)
+        with _unless_loaded("torch"):
+            bound, specialization, _ = binder(**{**kwargs, **args}, debug=False)
     except TypeError as e:
         raise KernelImportError(f"the arguments do not fit {function.__name__}: {e}") from e
     options, signature, constexprs, attrs = function._pack_args(
