@@ -276,3 +276,31 @@ def test_every_operation_has_its_types_and_place(compile_kernel):
     for op in module.operations:
         for value in op.results:
             assert module.defined_by[value] is op
+
+
+@pytest.mark.parametrize("gpu", ["h200", "b200"])
+def test_loads_inside_the_call_of_a_dot_are_named_by_their_side(compile_kernel, gpu):
+    """Both buffers' only variable is the one that the statement assigns."""
+    body = """
+        @triton.jit
+        def kernel(a_ptr, b_ptr, c_ptr, K, stride, BLOCK: tl.constexpr):
+            i, k = tl.arange(0, BLOCK), tl.arange(0, 32)
+            a, b = a_ptr + i[:, None] * stride + k[None, :], b_ptr + k[:, None] * stride + i[None, :]
+            acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+            for _ in range(0, K, 32):
+                acc = tl.dot(tl.load(a), tl.load(b), acc)
+                a += 32
+                b += 32 * stride
+            tl.store(c_ptr + i[:, None] * stride + i[None, :], acc)
+    """
+    args = {
+        **square("bf16", "a_ptr", "b_ptr"),
+        **square("fp32", "c_ptr"),
+        "K": 1024,
+        "stride": 1024,
+        "BLOCK": 64,
+    }
+    compiled = compile_kernel(body, gpu, args, num_stages=3)
+    layout = summarise(compiled.asm["ttgir"], compiled.buffer_bytes)
+    names = [b.name for b in layout.buffers if b.role == "pipeline"]
+    assert names == ["left operand of acc", "right operand of acc"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import importlib.abc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +56,8 @@ def _stand_in(arg: Any) -> Any:
     if not isinstance(arg, dict):
         return arg
     if arg["kind"] == "dtype":
-        return tl.dtype(re.sub(r"^([iu])(\d+)$", r"\1nt\2", arg["name"]).replace("unt", "uint"))
+        letter, bits = arg["name"][0], arg["name"][1:]  # i32 is int32 here, u8 uint8; floats have one name
+        return tl.dtype({"i": "int", "u": "uint"}[letter] + bits if letter in "iu" else arg["name"])
     tensor = _Tensor(arg)
     if arg["kind"] == "descriptor":
         from triton.tools.tensor_descriptor import TensorDescriptor
@@ -65,17 +66,26 @@ def _stand_in(arg: Any) -> Any:
     return tensor
 
 
+class _Refuse(importlib.abc.MetaPathFinder):
+    """Finds that a module, if it is not loaded yet, is not there."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        if name == self._module:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
 @contextmanager
-def _unless_loaded(module: str) -> Iterator[None]:
-    """Keep a module from being imported: Triton would load torch, for a second, to know tensors by their class."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
+def _without_loading(module: str) -> Iterator[None]:
+    """Keep a module from being loaded: Triton would load torch, for a second, to know tensors by their class."""
+    finder = _Refuse(module)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        del sys.modules[module]
+        sys.meta_path.remove(finder)
 
 
 def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
@@ -85,7 +95,7 @@ def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[An
     kwargs = {k: v for k, v in request["options"].items() if v is not None}
     args = {name: _stand_in(a) for name, a in request["args"].items()}
     try:
-        with _unless_loaded("torch"):
+        with _without_loading("torch"):
             bound, specialization, _ = binder(**{**kwargs, **args}, debug=False)
     except TypeError as e:
         raise KernelImportError(f"the arguments do not fit {function.__name__}: {e}") from e

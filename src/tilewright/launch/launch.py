@@ -157,14 +157,10 @@ class Launch:
 
 
 def _plain(value: Arg) -> Scalar:
-    """A value as JSON has it: an element type by its name."""
-    return (
-        value.name
-        if isinstance(value, DType)
-        else value
-        if not isinstance(value, (Tensor, Descriptor))
-        else None
-    )
+    """Return a value as JSON has it: an element type by its name, no tensors."""
+    if isinstance(value, (Tensor, Descriptor)):
+        return None
+    return value.name if isinstance(value, DType) else value
 
 
 def as_arg(name: str, value: Any) -> Arg:

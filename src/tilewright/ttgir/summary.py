@@ -312,17 +312,17 @@ _VIEWS = re.compile(r"ttg\.(memdesc_\w+|local_load)|ttng\.fence\w*")
 
 def _consumer(module: Module, buffer: str) -> tuple[Operation | None, str]:
     """Return the dot that a buffer feeds, and whether as its left or right operand; (None, "") where none."""
-    value = buffer
-    for _ in range(16):
-        users = module.users.get(value, [])
-        dot = next((u for u in users if u.name in DOTS), None)
-        if dot is not None:
-            at = [o.split("#")[0] for o in dot.operands].index(value)
-            return (dot, ("left", "right")[at]) if at < 2 else (None, "")
-        view = next((u for u in users if _VIEWS.match(u.name) and u.results), None)
-        if view is None:
-            break
-        value = view.results[0]
+    values, seen = [buffer], {buffer}
+    while values:
+        value = values.pop(0)
+        for user in module.users.get(value, []):
+            if user.name in DOTS:
+                at = [o.split("#")[0] for o in user.operands].index(value)
+                if at < 2:
+                    return user, ("left", "right")[at]
+            elif _VIEWS.match(user.name) and user.results and user.results[0] not in seen:
+                seen.add(user.results[0])
+                values.append(user.results[0])
     return None, ""
 
 
