@@ -1,5 +1,6 @@
 """The same kernel explained on every architecture, and cliffs held against what the compiler then makes."""
 
+import dataclasses
 import json
 
 import jsonschema
@@ -132,3 +133,13 @@ def test_fewer_bytes_cliff_is_the_largest_size_that_one_more_program_allows(expl
     for extra, programs in ((0, 3), (1, 2)):
         o = occupancy(p.gpu, registers=127, shared_bytes=cliff.shared_bytes + extra, warps=4)
         assert o.programs_per_sm == programs
+
+
+def test_too_much_tensor_memory_is_named_as_such(explain):
+    """An SM of sm_100 has 512 columns (NVIDIA PTX ISA, tcgen05)."""
+    p = explain("v6", "b200")
+    assert p.fits
+    for columns, fits in ((512, True), (1024, False)):
+        q = make_profile(p.launch, p.gpu, dataclasses.replace(p.compiled, tensor_memory_columns=columns))
+        assert q.fits is fits
+    assert (q.does_not_fit.resource, q.does_not_fit.required, q.does_not_fit.limit) == ("tensor memory", 1024, 512)

@@ -135,6 +135,9 @@ def _does_not_fit(gpu: Gpu, compiled: Compiled, found: Occupancy) -> DoesNotFit 
     if compiled.shared_bytes > gpu.limits.max_shared_bytes_per_block:
         limit = gpu.limits.max_shared_bytes_per_block
         return DoesNotFit("shared memory", compiled.shared_bytes, limit, message)
+    columns = gpu.limits.tensor_memory_columns_per_sm or 0
+    if compiled.tensor_memory_columns > columns:
+        return DoesNotFit("tensor memory", compiled.tensor_memory_columns, columns, message)
     return DoesNotFit(
         "registers", compiled.registers, max_registers_per_thread(gpu, compiled.num_warps), message
     )
