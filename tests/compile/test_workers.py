@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.compile import Compiled, Compiler, Failure
+from tilewright.compile.pool import Worker, WorkerPool
 from tilewright.gpus import load
 from tilewright.launch import Tensor, find_kernel, make_launch
 
@@ -230,3 +231,29 @@ def test_the_worker_does_not_load_torch(tmp_path, kernel_file):
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.usefixtures("no_orphans")
+def test_a_child_that_starts_while_the_pool_is_left_is_stopped(monkeypatch):
+    """Leaving must not wait for the time limit of a request that began in the same moment."""
+    leaving, started = threading.Event(), threading.Event()
+
+    class SlowToStart(Worker):
+        def __init__(self):
+            started.set()
+            leaving.wait(10)
+            super().__init__()
+
+    monkeypatch.setattr("tilewright.compile.pool.Worker", SlowToStart)
+    pool = WorkerPool(1)
+    began = time.monotonic()
+    replies = []
+    thread = threading.Thread(target=lambda: replies.extend(pool.run([{"name": "any"}], 60)))
+    thread.start()
+    started.wait(10)
+    threading.Timer(0.5, leaving.set).start()
+    pool.__exit__()
+    thread.join(20)
+    assert time.monotonic() - began < 20
+    ((_, reply),) = replies
+    assert reply["failure"]["kind"] == "killed"

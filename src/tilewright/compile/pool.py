@@ -146,16 +146,12 @@ class WorkerPool:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
+            self._closed = True
             for worker in self._all:
                 worker.stop()
         self._threads.shutdown(wait=True)
-
-    def warm_up(self) -> None:
-        """Start one child now, so that it loads Triton while the parent still reads its input."""
-        self._idle.put(self._start())
 
     def run(
         self, requests: Sequence[Mapping[str, Any]], limit_seconds: float
@@ -175,6 +171,8 @@ class WorkerPool:
             worker = self._idle.get_nowait()
         except queue.Empty:
             worker = self._start()
+        if self._closed:
+            return {"failure": {"kind": "killed", "message": "the batch was left before this compile began"}}
         reply = worker.ask(request, limit_seconds)
         if worker.alive and not self._closed:
             self._idle.put(worker)
@@ -185,4 +183,7 @@ class WorkerPool:
         with self._lock:
             self._all = [w for w in self._all if w.alive]
             self._all.append(worker)
+            # A thread may get here while the pool is being left: whoever has the lock second stops the child.
+            if self._closed:
+                worker.stop()
         return worker
