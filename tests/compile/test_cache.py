@@ -158,7 +158,7 @@ def test_a_cache_that_cannot_be_written(tmp_path, files, monkeypatch, kind):
         def no_space(*args, **kwargs):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("tilewright.compile.cache.tempfile.mkstemp", no_space)
+        monkeypatch.setattr("tilewright.files.tempfile.mkstemp", no_space)
     folder = blocked(tmp_path / "file") if kind == "no folder" else tmp_path / "cache"
     with Compiler(workers=1, cache_folder=folder) as compiler:
         (result,) = compiler.compile([(launch(files[0]), TARGET)])

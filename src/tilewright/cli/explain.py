@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import CaseError, LaunchError, TilewrightError
+from tilewright.files import write_whole
 
 if TYPE_CHECKING:
     from tilewright.launch import Launch
@@ -118,11 +118,16 @@ def _launches(
     return launches, varied
 
 
+def _file_of(reference: str) -> Path:
+    """The file of FILE.py:NAME, or of FILE.py alone."""
+    return Path(reference.rpartition(":")[0] or reference)
+
+
 def _complain_of_case(reference: str) -> None:
     """Say what to do when a case is named where a kernel is expected."""
     from tilewright.launch import is_case_file
 
-    file = Path(reference.rpartition(":")[0] or reference)
+    file = _file_of(reference)
     if file.is_file() and is_case_file(file):
         raise CaseError(
             f"{reference} is a case, which states its own arguments and grid: leave out --args and --grid"
@@ -133,7 +138,7 @@ def _case_or_complain(reference: str) -> str:
     """Say what to do when a kernel, or a file of kernels, is named where a case is expected."""
     from tilewright.launch import find_kernel, is_case_file
 
-    file = Path(reference.rpartition(":")[0] or reference)
+    file = _file_of(reference)
     if file.is_file() and not is_case_file(file):
         # A file alone is asked for a kernel without a name, which lists those that it has.
         kernel = find_kernel(reference if ":" in reference else f"{reference}:_")
@@ -179,24 +184,12 @@ def _write(output: Path | None, print_to: Callable[[IO[str]], None]) -> None:
     if output is None:
         print_to(sys.stdout)
         return
+    text = io.StringIO()
+    print_to(text)
     try:
-        handle, name = tempfile.mkstemp(dir=output.resolve().parent, prefix=".tilewright-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                print_to(file)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, output)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_whole(output.resolve(), text.getvalue().encode())
     except OSError as e:
         raise TilewrightError(f"cannot write {output}: {e.strerror or e}") from e
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class _Progress:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewright.compile.compiled import Compiled
+from tilewright.files import write_whole
 
 FORMAT = 1
 MAX_ENTRIES_PER_KEY = 4
@@ -64,7 +64,7 @@ class Cache:
         digest = hashlib.sha256(json.dumps(entry["files"], sort_keys=True).encode()).hexdigest()[:12]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(self._folder / f"{key}-{digest}.z", zlib.compress(json.dumps(entry).encode(), 1))
+            write_whole(self._folder / f"{key}-{digest}.z", zlib.compress(json.dumps(entry).encode(), 1))
             self._drop_old(key)
         except OSError as e:
             self.problem = f"the compile cache in {self._folder} could not be written: {e.strerror or e}"
@@ -108,17 +108,6 @@ class Cache:
             return self._hashes[known]
         except OSError:
             return None
-
-
-def _write_whole(file: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".tmp-")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        os.replace(name, file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def cache_key(request: Mapping[str, Any], triton_version: str) -> str:

@@ -21,8 +21,6 @@ from tilewright.errors import CaseError, TilewrightError, did_you_mean
 from tilewright.launch.kernel import find_kernel, short_path
 from tilewright.launch.launch import Arg, Launch, Scalar, make_launch
 
-LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas")
-
 
 @dataclass(frozen=True)
 class Param:
@@ -70,6 +68,18 @@ class Param:
             if self.smallest is not None and value < self.smallest:
                 raise CaseError(f"{name} must be {self.smallest} or more, found {value}")
         return value
+
+
+def launch_options(num_warps: int = 4, num_stages: int | None = None, num_ctas: int = 1) -> dict[str, Param]:
+    """Return the options of every launch as parameters, with these defaults."""
+    return {
+        "num_warps": Param(num_warps, "warps per program", power_of_two=True),
+        "num_stages": Param(num_stages, "pipeline stages", smallest=0),
+        "num_ctas": Param(num_ctas, "programs per cluster", power_of_two=True),
+    }
+
+
+LAUNCH_OPTIONS = tuple(launch_options())
 
 
 class Values:
@@ -121,12 +131,7 @@ class Case:
     def parameters(self) -> dict[str, Param]:
         """Return the case's parameters with the launch options among them."""
         own = {k: p if isinstance(p, Param) else Param(p) for k, p in self.params.items()}
-        return {
-            **own,
-            "num_warps": Param(self.num_warps, "warps per program", power_of_two=True),
-            "num_stages": Param(self.num_stages, "pipeline stages", smallest=0),
-            "num_ctas": Param(self.num_ctas, "programs per cluster", power_of_two=True),
-        }
+        return {**own, **launch_options(self.num_warps, self.num_stages, self.num_ctas)}
 
 
 @dataclass(frozen=True)

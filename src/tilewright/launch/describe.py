@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from tilewright.errors import LaunchError
-from tilewright.launch.case import LAUNCH_OPTIONS, Param
+from tilewright.launch.case import LAUNCH_OPTIONS, Param, launch_options
 from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
 from tilewright.launch.kernel import KernelSource
 from tilewright.launch.launch import Arg, Descriptor, Launch, Scalar, Tensor, contiguous_strides, make_launch
@@ -153,12 +153,7 @@ def described_parameters(kernel: KernelSource, args: Mapping[str, Arg]) -> dict[
         for name, value in args.items()
         if not isinstance(value, (Tensor, Descriptor, DType))
     }
-    options = {
-        "num_warps": Param(4, "warps per program", power_of_two=True),
-        "num_stages": Param(None, "pipeline stages", smallest=0),
-        "num_ctas": Param(1, "programs per cluster", power_of_two=True),
-    }
-    return {**params, **options}
+    return {**params, **launch_options()}
 
 
 def describe_launch(
@@ -170,7 +165,7 @@ def describe_launch(
     """
     own = {p.name for p in kernel.parameters}
     merged = {**args, **{k: v for k, v in values.items() if k in own or k not in LAUNCH_OPTIONS}}
-    options = {k: values.get(k, p.default) for k, p in described_parameters(kernel, {}).items()}
+    options = {k: values.get(k, p.default) for k, p in launch_options().items()}
     assumed = _assumed(args)
     varied = [k for k in values if k in own and k not in LAUNCH_OPTIONS]
     if varied and re.fullmatch(r"[\d,x ]+", grid):

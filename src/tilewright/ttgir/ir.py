@@ -47,14 +47,6 @@ class Type:
     element: str
     layout: str
 
-    @property
-    def element_bits(self) -> int:
-        """Width of an element; pointers have 64 bits."""
-        match = re.search(r"(\d+)", self.element)
-        if self.element.startswith("f8"):
-            return 8
-        return 64 if "ptr" in self.element or match is None else int(match[1])
-
     def __str__(self) -> str:
         return f"{'x'.join(map(str, self.shape))} {self.element}"
 
@@ -136,7 +128,7 @@ def parse(text: str) -> Module:
 
 @dataclass
 class _Region:
-    operation: Operation | None
+    operation: Operation
     collects: bool
     head: str
     body: list[str] = field(default_factory=list)
@@ -150,7 +142,7 @@ def _close(
     if line.endswith("{") and not line.endswith("({"):  # } else {  and  } do {
         return
     region = open_regions.pop()
-    if region.collects and region.operation is not None:
+    if region.collects:
         whole = region.head[: -len("({")] + " " + line[2:].strip()
         old = region.operation
         new = _make(old.index, whole, old.loops, aliases, locations)
@@ -159,10 +151,8 @@ def _close(
 
 def _operation(
     module: Module, line: str, open_regions: list[_Region], aliases: Mapping[str, str], locations: _Locations
-) -> Operation | None:
-    loops = tuple(
-        r.operation.index for r in open_regions if r.operation is not None and r.operation.name in LOOPS
-    )
+) -> Operation:
+    loops = tuple(r.operation.index for r in open_regions if r.operation.name in LOOPS)
     operation = _make(len(module.operations), line, loops, aliases, locations)
     module.operations.append(operation)
     return operation

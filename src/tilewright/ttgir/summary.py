@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.ttgir.ir import Frame, Module, Operation, Type, parse
+from tilewright.ttgir.ir import Module, Operation, Type, parse
 from tilewright.ttgir.layouts import DotLayout, dot_layout
 
 DOTS = ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
@@ -96,7 +96,6 @@ class Layout:
     dots: tuple[Dot, ...]
     buffers: tuple[Buffer, ...]
     trips: tuple[Trip, ...]
-    shuffles_in_loops: int
     loops: int
 
     @property
@@ -153,14 +152,11 @@ class Layout:
 def summarise(ttgir: str, buffer_bytes: Mapping[str, int]) -> Layout:
     """Read a Layout from TTGIR with shared-memory offsets; `buffer_bytes` maps result names to sizes."""
     module = parse(ttgir)
-    buffers = _place(list(_buffers(module, buffer_bytes)))
+    found = list(_buffers(module, buffer_bytes))
     return Layout(
         dots=_unrolled_once(list(_dots(module))),
-        buffers=buffers,
-        trips=tuple(_trips(module, buffer_bytes)),
-        shuffles_in_loops=sum(
-            op.in_loop and op.shared_offset is None for op in module.named("ttg.convert_layout")
-        ),
+        buffers=_place([buffer for _, buffer in found]),
+        trips=tuple(_trips(found)),
         loops=sum(1 for _ in module.named("scf.for", "scf.while")),
     )
 
@@ -224,7 +220,8 @@ def _unrolled_once(dots: list[Dot]) -> tuple[Dot, ...]:
 # --- shared memory --------------------------------------------------
 
 
-def _buffers(module: Module, sizes: Mapping[str, int]) -> Iterator[Buffer]:
+def _buffers(module: Module, sizes: Mapping[str, int]) -> Iterator[tuple[Operation, Buffer]]:
+    """Yield every operation that takes shared memory, with what it takes."""
     for op in module.operations:
         if op.shared_offset is None:
             continue
@@ -234,16 +231,19 @@ def _buffers(module: Module, sizes: Mapping[str, int]) -> Iterator[Buffer]:
         if op.name == "ttg.local_alloc" and _is_indexed(module, op) and len(shape) > 1:
             copies, shape = shape[0], shape[1:]
         role = _role(module, op, type_)
-        yield Buffer(
-            name=_name(module, op, role),
-            role=role,
-            shape=shape,
-            element=type_.element if type_ else "",
-            copies=copies,
-            bytes=sizes.get(op.results[0]) if op.results else None,
-            offset=op.shared_offset,
-            line=frame.line if frame else None,
-            in_loop=op.in_loop,
+        yield (
+            op,
+            Buffer(
+                name=_name(module, op, role),
+                role=role,
+                shape=shape,
+                element=type_.element if type_ else "",
+                copies=copies,
+                bytes=sizes.get(op.results[0]) if op.results else None,
+                offset=op.shared_offset,
+                line=frame.line if frame else None,
+                in_loop=op.in_loop,
+            ),
         )
 
 
@@ -360,28 +360,24 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
     return a.offset < b_end and b.offset < a_end
 
 
-def _trips(module: Module, sizes: Mapping[str, int]) -> Iterator[Trip]:
+_TRIPS = {"tt.reduce": "reduction", "tt.scan": "scan", "ttg.convert_layout": "conversion"}
+
+
+def _trips(found: list[tuple[Operation, Buffer]]) -> Iterator[Trip]:
     seen: set[tuple[Any, ...]] = set()
-    for op in module.operations:
-        if not op.in_loop or op.shared_offset is None or not op.results:
-            continue
-        type_ = op.result_types[-1] if op.result_types else None
-        role = _role(module, op, type_)
-        if role in ("pipeline", "buffer", "barrier"):
+    for op, buffer in found:
+        if not buffer.in_loop or buffer.role in ("pipeline", "buffer", "barrier") or not op.results:
             continue
         if op.name == "ttg.local_alloc":
-            kind = "store and load" if role == "round trip" else "staging of a load"
+            kind = "store and load" if buffer.role == "round trip" else "staging of a load"
         else:
-            kind = {"tt.reduce": "reduction", "tt.scan": "scan", "ttg.convert_layout": "conversion"}.get(
-                op.name, op.name
-            )
-        frame: Frame | None = op.location.user_frame
-        source = op.operand_types[0] if op.operand_types else type_
+            kind = _TRIPS.get(op.name, op.name)
+        source = next(iter(op.operand_types or op.result_types[-1:]), None)
         trip = Trip(
-            name=_name(module, op, role),
+            name=buffer.name,
             kind=kind,
-            line=frame.line if frame else None,
-            bytes=sizes.get(op.results[0]),
+            line=buffer.line,
+            bytes=buffer.bytes,
             shape=source.shape if source else (),
             element=source.element if source else "",
         )
