@@ -13,13 +13,43 @@ FailureKind: TypeAlias = Literal["error", "out_of_resources", "crash", "killed",
 
 
 @dataclass(frozen=True)
+class MachineCode:
+    """What a cubin says beside its instructions.
+
+    `parameters_at` is the first parameter's place in constant bank 0, `parameters` the (offset, bytes) of each
+    from there; `lines` are rows of (offset of an instruction in bytes, index into files, line), `ptx_lines` of
+    (offset, line of the PTX text): each holds up to the next.
+    """
+
+    name: str
+    parameters_at: int
+    parameters: tuple[tuple[int, int], ...]
+    files: tuple[str, ...]
+    lines: tuple[tuple[int, int, int], ...]
+    ptx_lines: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> MachineCode:
+        """Make a MachineCode from its JSON form."""
+        return cls(
+            name=d["name"],
+            parameters_at=d["parameters_at"],
+            parameters=tuple((offset, size) for offset, size in d["parameters"]),
+            files=tuple(d["files"]),
+            lines=tuple((offset, file, line) for offset, file, line in d["lines"]),
+            ptx_lines=tuple((offset, line) for offset, line in d["ptx_lines"]),
+        )
+
+
+@dataclass(frozen=True)
 class Compiled:
     """One compiled kernel.
 
     `asm` maps a stage to its text: ttir, ttgir (with shared-memory offsets where the compiler gave them),
-    llir, ptx and sass, or amdgcn on AMD. Registers are per thread (on AMD: vector registers, accumulation
-    registers included); `spilled_registers` are local-memory bytes / 4, as Triton counts them;
-    `buffer_bytes` maps an operation of the TTGIR (its result's name) to the shared memory that it takes;
+    llir, ptx and sass (with the registers that each instruction writes and reads), or amdgcn on AMD. Registers
+    are per thread (on AMD: vector registers, accumulation registers included); `spilled_registers` are
+    local-memory bytes / 4, as Triton counts them; `buffer_bytes` maps an operation of the TTGIR (its result's
+    name) to the shared memory that it takes; `machine_code` is what the cubin says beside its instructions;
     `depth` is `ttgir` where only the middle end was run: then there are no registers.
     """
 
@@ -43,6 +73,7 @@ class Compiled:
     triton_version: str
     seconds: float
     stage_seconds: Mapping[str, float]
+    machine_code: MachineCode | None = None
     depth: str = "binary"
     cached: bool = field(default=False, compare=False)
 
@@ -65,6 +96,7 @@ class Compiled:
                 "target": Target(**d["target"]),
                 "divisible_by_16": tuple(d["divisible_by_16"]),
                 "notes": tuple(d["notes"]),
+                "machine_code": MachineCode.from_dict(d["machine_code"]) if d.get("machine_code") else None,
             }
         )
 

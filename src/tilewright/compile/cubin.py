@@ -1,16 +1,22 @@
-"""Registers and local memory of a kernel, read from a cubin's `.nv.info` sections.
+"""What a cubin states about its kernel, read from its ELF sections.
 
-Attribute numbers: EIATTR_REGCOUNT 0x2f and EIATTR_FRAME_SIZE 0x11 hold (symbol index, value) pairs, as
-`cuobjdump --dump-resource-usage` prints them (REG, STACK); the tests compare with that tool.
+Attributes of `.nv.info` and `.nv.info.KERNEL`: EIATTR_REGCOUNT 0x2f and EIATTR_FRAME_SIZE 0x11 hold (symbol
+index, value) pairs, as `cuobjdump --dump-resource-usage` prints them (REG, STACK; the tests compare with that
+tool); EIATTR_PARAM_CBANK 0x0a holds where the parameters begin in constant bank 0 and their bytes,
+EIATTR_KPARAM_INFO 0x17 one parameter's ordinal, offset and bytes, as `cuobjdump -elf` prints them.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _REGISTER_COUNT = 0x2F
 _FRAME_SIZE = 0x11
+_PARAMETER_BANK = 0x0A
+_PARAMETER_INFO = 0x17
 _SIZED_VALUE = 4
 
 
@@ -22,45 +28,111 @@ class Resources:
     stack_bytes: int
 
 
+@dataclass(frozen=True)
+class ParameterLayout:
+    """Where a kernel's parameters lie in constant bank 0: the first byte, and (offset, bytes) of each from there."""
+
+    base: int
+    fields: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the ELF file: where its bytes are, and its index."""
+
+    index: int
+    offset: int
+    size: int
+
+
 def read_resources(cubin: bytes, kernel: str) -> Resources:
     """Return the resources of `kernel`; raise ValueError if the cubin does not state them."""
-    sections = _sections(cubin)
-    symbols = _symbol_names(cubin, sections)
+    symbols = _symbol_names(cubin)
     values: dict[int, int] = {}
-    start, size = sections[".nv.info"]
-    at = start
-    while at < start + size:
-        form, attribute, length = struct.unpack_from("<BBH", cubin, at)
-        at += 4
-        if form != _SIZED_VALUE:
-            continue
-        if attribute in (_REGISTER_COUNT, _FRAME_SIZE) and length == 8:
-            symbol, value = struct.unpack_from("<II", cubin, at)
+    for attribute, data in _attributes(cubin, ".nv.info"):
+        if attribute in (_REGISTER_COUNT, _FRAME_SIZE) and len(data) == 8:
+            symbol, value = struct.unpack("<II", data)
             if symbols.get(symbol) == kernel:
                 values[attribute] = value
-        at += length
     if _REGISTER_COUNT not in values:
         raise ValueError(f"the cubin states no register count for {kernel}")
     return Resources(values[_REGISTER_COUNT], values.get(_FRAME_SIZE, 0))
 
 
-def _sections(elf: bytes) -> dict[str, tuple[int, int]]:
-    """Map section names to (offset, size); the layout is ELF64's."""
+def read_parameters(cubin: bytes, kernel: str) -> ParameterLayout:
+    """Return where `kernel` finds its parameters; raise ValueError if the cubin does not state it."""
+    base: int | None = None
+    fields: dict[int, tuple[int, int]] = {}
+    for attribute, data in _attributes(cubin, f".nv.info.{kernel}"):
+        if attribute == _PARAMETER_BANK:
+            _, base, _ = struct.unpack("<IHH", data)
+        elif attribute == _PARAMETER_INFO:
+            _, ordinal, offset, packed = struct.unpack("<IHHI", data)
+            fields[ordinal] = (offset, packed >> 18)
+    if base is None:
+        raise ValueError(f"the cubin does not state where {kernel} finds its parameters")
+    return ParameterLayout(base, tuple(fields[n] for n in sorted(fields)))
+
+
+def with_fewer_registers(cubin: bytes, most: int = 254) -> bytes:
+    """Return a copy that states at most 254 registers: nvdisasm 12.9 gives no life ranges for a kernel with 255."""
+    changed = bytearray(cubin)
+    for attribute, at, length in _places(cubin, ".nv.info"):
+        if attribute == _REGISTER_COUNT and length == 8:
+            (count,) = struct.unpack_from("<I", cubin, at + 4)
+            struct.pack_into("<I", changed, at + 4, min(count, most))
+    return bytes(changed)
+
+
+def _attributes(cubin: bytes, section: str) -> Iterator[tuple[int, bytes]]:
+    """Yield (attribute, value) of an information section's sized values."""
+    for attribute, at, length in _places(cubin, section):
+        yield attribute, cubin[at : at + length]
+
+
+def _places(cubin: bytes, section: str) -> Iterator[tuple[int, int, int]]:
+    """Yield (attribute, where its value lies, its bytes) of an information section's sized values."""
+    found = sections(cubin).get(section)
+    if found is None:
+        return
+    at, end = found.offset, found.offset + found.size
+    while at < end:
+        form, attribute, length = struct.unpack_from("<BBH", cubin, at)
+        at += 4
+        if form == _SIZED_VALUE:
+            yield attribute, at, length
+            at += length
+
+
+@lru_cache(maxsize=2)
+def sections(elf: bytes) -> dict[str, Section]:
+    """Map section names to where they lie; the layout is ELF64's. Raises ValueError if it is no ELF file."""
     if elf[:4] != b"\x7fELF":
         raise ValueError("not an ELF file")
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     entry_bytes, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
     raw = [struct.unpack_from("<IIQQQQ", elf, table + i * entry_bytes) for i in range(count)]
     names_at = raw[names_index][4]
-    return {_string(elf, names_at + name): (offset, size) for name, _, _, _, offset, size in raw}
-
-
-def _symbol_names(elf: bytes, sections: dict[str, tuple[int, int]]) -> dict[int, str]:
-    start, size = sections[".symtab"]
-    names_at, _ = sections[".strtab"]
     return {
-        i: _string(elf, names_at + struct.unpack_from("<I", elf, start + 24 * i)[0])
-        for i in range(size // 24)
+        _string(elf, names_at + name): Section(index, offset, size)
+        for index, (name, _, _, _, offset, size) in enumerate(raw)
+    }
+
+
+def symbol_sections(elf: bytes) -> dict[int, str]:
+    """Map a symbol's index to the name of the section that it lies in."""
+    found, names = sections(elf)[".symtab"], {s.index: name for name, s in sections(elf).items()}
+    return {
+        i: names.get(struct.unpack_from("<H", elf, found.offset + 24 * i + 6)[0], "")
+        for i in range(found.size // 24)
+    }
+
+
+def _symbol_names(elf: bytes) -> dict[int, str]:
+    found, names_at = sections(elf)[".symtab"], sections(elf)[".strtab"].offset
+    return {
+        i: _string(elf, names_at + struct.unpack_from("<I", elf, found.offset + 24 * i)[0])
+        for i in range(found.size // 24)
     }
 
 

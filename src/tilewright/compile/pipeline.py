@@ -19,7 +19,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 
 from tilewright.compile.allocate import Allocated, allocate
-from tilewright.compile.cubin import read_resources
+from tilewright.compile.cubin import read_parameters, read_resources, with_fewer_registers
+from tilewright.compile.lines import LineTable, read_lines
 from tilewright.compile.loading import load_kernel
 from tilewright.compile.specialise import make_source, specialise
 
@@ -55,10 +56,14 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
             seconds["allocate"], clock = time.perf_counter() - clock, time.perf_counter()
         if stage == request["depth"]:
             break
-    resources = _resources(asm, str(metadata.get("name", function.__name__)), target, scratch)
-    binary = {"sass": resources.pop("sass", None)} if target.backend == "cuda" else {}
+    name = str(metadata.get("name", function.__name__))
+    resources = _resources(asm, name)
+    texts = {k: v for k, v in asm.items() if isinstance(v, str)}
+    machine_code = None
+    if "cubin" in asm:
+        texts["sass"] = _disassemble(asm["cubin"], scratch)
+        machine_code = _machine_code(asm["cubin"], name, notes)
     seconds["disassemble"] = time.perf_counter() - clock
-    texts = {k: v for k, v in {**asm, **binary}.items() if isinstance(v, str)}
     if allocated is not None:
         texts["ttgir"] = allocated.ttgir
     # The pass that allocates here and the one in the compile must agree, or the offsets are another kernel's.
@@ -83,6 +88,7 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
             _path_name(function, k) for k, v in attrs.items() if any(a[0] == "tt.divisibility" for a in v)
         ],
         "options": {k: _jsonable(v) for k, v in options.__dict__.items() if k not in ("extern_libs",)},
+        "machine_code": machine_code,
         "buffer_bytes": allocated.buffer_bytes if allocated else {},
         "notes": notes,
         "triton_version": triton.__version__,
@@ -101,14 +107,13 @@ def _jsonable(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-def _resources(asm: dict[str, Any], name: str, target: GPUTarget, scratch: Path) -> dict[str, Any]:
+def _resources(asm: dict[str, Any], name: str) -> dict[str, Any]:
     if "cubin" in asm:
         found = read_resources(asm["cubin"], name)
         return {
             "registers": found.registers,
             "stack_bytes": found.stack_bytes,
             "spilled_registers": found.stack_bytes // 4,
-            "sass": _disassemble(asm["cubin"], scratch),
         }
     if "amdgcn" in asm:
         text = asm["amdgcn"]
@@ -127,12 +132,36 @@ def _amd_metadata(amdgcn: str, key: str) -> int:
     return int(match[1])
 
 
+def _machine_code(cubin: bytes, name: str, notes: list[str]) -> dict[str, Any]:
+    parameters = read_parameters(cubin, name)
+    tables = {}
+    for key, section in (("source", ".debug_line"), ("ptx", ".nv_debug_line_sass")):
+        try:
+            tables[key] = read_lines(cubin, name, section)
+        except ValueError as error:
+            notes.append(f"source lines unknown: {error}")
+            tables[key] = LineTable()
+    return {
+        "name": name,
+        "parameters_at": parameters.base,
+        "parameters": parameters.fields,
+        "files": tables["source"].files,
+        "lines": tables["source"].rows,
+        "ptx_lines": [(offset, line) for offset, _, line in tables["ptx"].rows],
+    }
+
+
 def _disassemble(cubin: bytes, scratch: Path) -> str:
+    """Return nvdisasm's text with, behind each instruction, the registers that it writes and reads."""
     file = scratch / "kernel.cubin"
-    file.write_bytes(cubin)
+    file.write_bytes(with_fewer_registers(cubin))
     tool = triton.knobs.nvidia.nvdisasm.path
     done = subprocess.run(
-        [tool, "-c", "-g", str(file)], capture_output=True, text=True, timeout=120, env=os.environ
+        [tool, "-c", "-plr", "-lrm", "narrow", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ,
     )
     if done.returncode != 0:
         raise RuntimeError(f"nvdisasm failed: {done.stderr.strip()}")

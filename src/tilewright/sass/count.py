@@ -1,0 +1,306 @@
+"""Compiled x Launch -> Counters."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.compile import Compiled
+from tilewright.launch import Launch
+from tilewright.sass.constants import NoConstants, constants
+from tilewright.sass.counters import (
+    Access,
+    Counters,
+    InstructionCount,
+    LineCount,
+    Place,
+    Spread,
+    TensorOps,
+    Traffic,
+    Unknown,
+)
+from tilewright.sass.flow import Flow, control_seed
+from tilewright.sass.machine import Batch, CannotCount, Machine, Shape
+from tilewright.sass.operands import Register, SassError, Special
+from tilewright.sass.operations import pipe, tensor_kind
+from tilewright.sass.places import Places
+from tilewright.sass.text import Code, parse
+from tilewright.sass.traffic import KINDS, READS_L2, SECTOR_BYTES, TrafficObserver, memory_seed
+from tilewright.sass.values import Array
+
+MOST_LANES_AT_ONCE = 1 << 22
+"""Lanes that one batch of programs may have: bounds the memory that counting takes."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value that the user supplies for what is loaded at a line: `k.py:41=128`."""
+
+    file: str
+    line: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}={self.value}"
+
+
+def count(compiled: Compiled, launch: Launch, given: Sequence[Given] = (), traffic: bool = True) -> Counters:
+    """Count what a launch executes, from its compiled form alone.
+
+    given: values taken for what is loaded at a line; traffic: count memory accesses too (slower).
+    What cannot be known is in the result's `unknown`, never guessed.
+    """
+    started = time.perf_counter()
+    if "sass" not in compiled.asm or compiled.machine_code is None:
+        reason = "there is no NVIDIA machine code: executed counts need it"
+        return Counters(launch.programs, None, unknown=(Unknown("everything", reason, None, None, None),))
+    try:
+        counter = _Counter(compiled, launch, given)
+    except (SassError, NoConstants) as why:
+        return Counters(launch.programs, None, unknown=(Unknown("everything", str(why), None, None, None),))
+    return counter.counters(traffic, started)
+
+
+class _Counter:
+    def __init__(self, compiled: Compiled, launch: Launch, given: Sequence[Given]) -> None:
+        assert compiled.machine_code is not None
+        self._compiled = compiled
+        self._launch = launch
+        self._code: Code = parse(compiled.asm["sass"], compiled.machine_code.name)
+        self._flow = Flow(self._code)
+        self._constants = constants(launch, compiled)
+        self._places = Places(compiled)
+        self._shape = Shape(compiled.num_warps, launch.grid)
+        self._given, self._notes = self._find_given(given)
+
+    def _find_given(self, given: Sequence[Given]) -> tuple[Mapping[int, int], list[str]]:
+        found: dict[int, int] = {}
+        notes = []
+        for g in given:
+            at = [
+                i.index
+                for i in self._code.instructions
+                if i.opcode in ("LDG", "LD", "LDS", "ATOMG", "ATOM", "UTMALDG")
+                and any(p.line == g.line and _same_file(p.file, g.file) for p in self._places.calls(i.pc))
+            ]
+            if not at:
+                raise SassError(f"--assume {g}: nothing is loaded at that line in the compiled kernel")
+            found |= dict.fromkeys(at, g.value)
+            notes.append(f"what is loaded at {g.file}:{g.line} is {g.value} (given)")
+        return found, notes
+
+    def counters(self, traffic: bool, started: float) -> Counters:
+        kept = self._flow.slice(control_seed)
+        programs = self._launch.programs
+        try:
+            batch = self._batches(kept, whole=True)[0]
+            machine = Machine(self._flow, kept, self._constants, self._shape, batch, given=self._given)
+            outcome = machine.run()
+        except CannotCount as why:
+            return Counters(
+                programs,
+                None,
+                unknown=(self._unknown("instructions", why),),
+                assumptions=tuple(self._notes),
+                seconds=time.perf_counter() - started,
+            )
+        executed = np.zeros(len(self._code.instructions), np.int64)
+        per_program = np.zeros(batch.size, np.int64)
+        per_warp = np.zeros(self._shape.warps, np.int64)
+        for block, visits in zip(self._flow.blocks, outcome.visits, strict=True):
+            length = block.end - block.start
+            executed[block.start : block.end] = (visits.sum(1) * batch.weights).sum()
+            per_program += visits.sum(1) * length
+            per_warp += (visits * batch.weights[:, None]).sum(0) * length
+        unknown: list[Unknown] = []
+        accesses: dict[int, Access] = {}
+        found: Traffic | None = None
+        if traffic and programs:
+            found, accesses, unknown = self._traffic()
+        rows = self._rows(executed, accesses, unknown)
+        by_opcode: Counter[str] = Counter()
+        by_pipe: Counter[str] = Counter()
+        for instruction, row in zip(self._code.instructions, rows, strict=True):
+            by_opcode[instruction.opcode] += row.executed
+            by_pipe[row.pipe] += row.executed
+        total = int(executed.sum())
+        return Counters(
+            programs=programs,
+            instructions=total,
+            tensor_ops=self._tensor_ops(rows),
+            barriers=by_opcode.get("BAR", 0),
+            spill_loads=by_opcode.get("LDL", 0),
+            spill_stores=by_opcode.get("STL", 0),
+            by_instruction=rows,
+            by_line=self._lines(rows, total),
+            by_opcode={k: v for k, v in by_opcode.most_common() if v},
+            by_pipe={k: v for k, v in by_pipe.most_common() if v},
+            by_warp=tuple(int(n) for n in per_warp),
+            spread=_spread(per_program, batch.weights),
+            traffic=found,
+            assumptions=(*outcome.assumptions, *self._notes),
+            unknown=tuple(unknown),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _batches(self, kept: frozenset[int], whole: bool = False) -> list[Batch]:
+        """Cut the grid into batches; an axis that the slice never reads is run once, for all its programs."""
+        read = {
+            operand.name
+            for index in kept
+            for operand in self._code.instructions[index].operands
+            if isinstance(operand, Special)
+        }
+        sizes = [
+            size if f"SR_CTAID.{axis}" in read else min(size, 1)
+            for axis, size in zip("XYZ", self._launch.grid, strict=True)
+        ]
+        number = int(np.prod(sizes, dtype=np.int64))
+        weight = self._launch.programs // number if number else 0
+        most = number if whole else max(MOST_LANES_AT_ONCE // (32 * self._shape.warps), 1)
+        batches = []
+        for start in range(0, max(number, 1), max(most, 1)):
+            index = np.arange(start, min(start + most, number), dtype=np.int64)
+            x, rest = index % max(sizes[0], 1), index // max(sizes[0], 1)
+            y, z = rest % max(sizes[1], 1), rest // max(sizes[1], 1)
+            batches.append(Batch((x, y, z), np.full(len(index), weight, np.int64)))
+        return batches
+
+    def _traffic(self) -> tuple[Traffic | None, dict[int, Access], list[Unknown]]:
+        started = time.perf_counter()
+        kept = self._flow.slice(memory_seed)
+        observer = TrafficObserver()
+        try:
+            for batch in self._batches(kept):
+                Machine(
+                    self._flow, kept, self._constants, self._shape, batch, observer, given=self._given
+                ).run()
+        except CannotCount as why:
+            return None, {}, [self._unknown("memory traffic", why)]
+        unknown: list[Unknown] = []
+        accesses: dict[int, Access] = {}
+        kinds: dict[str, Access] = {}
+        blind: set[str] = set()
+        for index, seen in sorted(observer.seen.items()):
+            instruction = self._code.instructions[index]
+            kind = KINDS[instruction.opcode]
+            if seen.unknown is not None:
+                reason = CannotCount(instruction, seen.unknown)
+                unknown.append(self._unknown(f"{kind} of {instruction.name}", reason))
+                blind.add(kind)
+                continue
+            accesses[index] = seen.access()
+            kinds[kind] = kinds.get(kind, Access()) + seen.access()
+        blind |= {k for k in kinds if k in ("tensor copies in", "bulk copies", "generic loads")}
+        from_l2 = None
+        if not any(k in blind for k in (*READS_L2, "bulk copies", "generic loads")):
+            from_l2 = SECTOR_BYTES * sum(kinds[k].sectors for k in READS_L2 if k in kinds)
+        exact = all(
+            "BYPASS" in self._code.instructions[index].modifiers
+            for index in accesses
+            if self._code.instructions[index].opcode in ("LDG", "LDGSTS") and accesses[index].requests
+        )
+        seconds = time.perf_counter() - started
+        return Traffic(kinds, from_l2, exact and from_l2 is not None, seconds), accesses, unknown
+
+    def _rows(
+        self, executed: Array, accesses: Mapping[int, Access], unknown: list[Unknown]
+    ) -> tuple[InstructionCount, ...]:
+        rows = []
+        for instruction in self._code.instructions:
+            number = int(executed[instruction.index])
+            operations = 0
+            try:
+                kind = tensor_kind(instruction)
+            except ValueError as why:
+                kind = None
+                if number:
+                    unknown.append(self._unknown("tensor operations", CannotCount(instruction, str(why))))
+            if kind is not None and number:
+                if kind.operations is None:
+                    reason = "the shape is in a descriptor that is not read yet"
+                    unknown.append(self._unknown("tensor operations", CannotCount(instruction, reason)))
+                else:
+                    operations = number * kind.operations
+            rows.append(
+                InstructionCount(
+                    pc=instruction.pc,
+                    text=instruction.text,
+                    executed=number,
+                    pipe=pipe(instruction),
+                    tensor_ops=operations,
+                    calls=self._places.calls(instruction.pc),
+                    ptx_line=self._places.ptx_line(instruction.pc),
+                    access=accesses.get(instruction.index),
+                )
+            )
+        return tuple(rows)
+
+    def _tensor_ops(self, rows: Sequence[InstructionCount]) -> tuple[TensorOps, ...]:
+        totals: Counter[tuple[str, str]] = Counter()
+        for instruction, row in zip(self._code.instructions, rows, strict=True):
+            if row.tensor_ops and (kind := tensor_kind(instruction)) is not None:
+                totals[kind.inputs, kind.accumulator] += row.tensor_ops
+        return tuple(TensorOps(*types, n) for types, n in totals.most_common())
+
+    def _lines(self, rows: Sequence[InstructionCount], total: int) -> tuple[LineCount, ...]:
+        """Add instructions up by line of the kernel's own file, inlined library code under the line that calls it."""
+        own = str(self._launch.kernel.path)
+        instructions: Counter[Place] = Counter()
+        tensor: Counter[Place] = Counter()
+        barriers: Counter[Place] = Counter()
+        moved: Counter[Place] = Counter()
+        for instruction, row in zip(self._code.instructions, rows, strict=True):
+            place = next(
+                (p for p in row.calls if _same_file(p.file, own)), row.calls[-1] if row.calls else None
+            )
+            if place is None or not row.executed:
+                continue
+            instructions[place] += row.executed
+            tensor[place] += row.tensor_ops
+            barriers[place] += row.executed if instruction.opcode == "BAR" else 0
+            if row.access is not None and row.access.sectors and instruction.opcode not in ("LDL", "STL"):
+                moved[place] += row.access.sectors * SECTOR_BYTES
+        return tuple(
+            LineCount(place, n, n / total if total else 0.0, tensor[place], moved[place], barriers[place])
+            for place, n in sorted(instructions.items(), key=lambda item: (item[0].file, item[0].line))
+        )
+
+    def _unknown(self, what: str, why: CannotCount) -> Unknown:
+        instruction = why.instruction
+        reason = why.reason
+        if why.cause is not None:
+            instruction = self._code.instructions[why.cause.index]
+            reason = f"{reason}: {why.cause.reason}"
+        calls = self._places.calls(instruction.pc)
+        own = str(self._launch.kernel.path)
+        place = next((p for p in calls if _same_file(p.file, own)), calls[-1] if calls else None)
+        return Unknown(what, reason, place, instruction.pc, instruction.text)
+
+
+def _same_file(one: str, other: str) -> bool:
+    return one == other or Path(one).name == Path(other).name
+
+
+def _spread(per_program: Array, weights: Array) -> Spread | None:
+    if not len(per_program):
+        return None
+    values, inverse = np.unique(per_program, return_inverse=True)
+    programs = np.bincount(inverse, weights=weights).astype(np.int64)
+    least, most = int(values[0]), int(values[-1])
+    if len(values) > 16:
+        runs = np.array_split(np.arange(len(values)), 16)
+        pairs = [
+            (int(np.average(values[r], weights=programs[r])), int(programs[r].sum())) for r in runs if len(r)
+        ]
+    else:
+        pairs = [(int(v), int(n)) for v, n in zip(values, programs, strict=True)]
+    return Spread(least, most, tuple(pairs))
+
+
+__all__ = ["Given", "Register", "count"]

@@ -1,0 +1,188 @@
+"""`Counters`: what a launch executes, counted from its machine code; or *unknown*, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a source file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Something that could not be counted: what, why, and the place in the source and the code where it begins."""
+
+    what: str
+    reason: str
+    place: Place | None
+    pc: int | None
+    instruction: str | None
+
+
+@dataclass(frozen=True)
+class TensorOps:
+    """Tensor-core operations (a multiply-add counts two) of one kind of instruction, over the grid."""
+
+    inputs: str
+    accumulator: str
+    operations: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one kind of memory access, or one instruction, does, over the grid.
+
+    `instructions` are warp-level and include those with every lane predicated off; `requests` have at least one
+    lane; `bytes` are what the lanes ask for. Global: `sectors` are distinct 32-byte sectors a request,
+    `ideal_sectors` what the same bytes would take side by side. Shared: `wavefronts` by address (the most
+    distinct words that one bank has to deliver), `ideal_wavefronts` without bank conflicts.
+    """
+
+    instructions: int = 0
+    requests: int = 0
+    bytes: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+
+    def __add__(self, other: Access) -> Access:
+        mine, theirs = asdict(self), asdict(other)
+        return Access(**{k: mine[k] + theirs[k] for k in mine})
+
+
+@dataclass(frozen=True)
+class InstructionCount:
+    """One machine instruction: where it is and comes from, and how often warps execute it, over the grid.
+
+    `calls` is the chain of source lines from the innermost, an inlined function's, to the kernel's own;
+    `access` is None where it accesses no memory or that is unknown.
+    """
+
+    pc: int
+    text: str
+    executed: int
+    pipe: str
+    tensor_ops: int
+    calls: tuple[Place, ...]
+    ptx_line: int | None
+    access: Access | None = None
+
+
+@dataclass(frozen=True)
+class LineCount:
+    """A line of the kernel's own source, with what is inlined into it: warp instructions and what they do."""
+
+    place: Place
+    instructions: int
+    share: float
+    tensor_ops: int
+    global_bytes: int | None
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Memory traffic of the grid by kind of access (`global loads`, `shared stores`, `tensor memory copies`, ...).
+
+    `l2_to_sm_bytes` is exact where nothing can hit L1 (`l2_exact`), else the most that can come.
+    """
+
+    kinds: Mapping[str, Access]
+    l2_to_sm_bytes: int | None
+    l2_exact: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the instructions of a program differ over the grid: (instructions, programs) from least to most."""
+
+    least: int
+    most: int
+    values: tuple[tuple[int, int], ...]
+    """At most 16 of them; where there are more, each stands for a run of neighbours by its mean."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counts of a launch over the grid. `instructions` None: unknown, and `unknown` says why.
+
+    Figures are counted: exact under `assumptions`.
+    """
+
+    programs: int
+    instructions: int | None
+    tensor_ops: tuple[TensorOps, ...] = ()
+    barriers: int = 0
+    spill_loads: int = 0
+    spill_stores: int = 0
+    by_instruction: tuple[InstructionCount, ...] = ()
+    by_line: tuple[LineCount, ...] = ()
+    by_opcode: Mapping[str, int] = field(default_factory=dict)
+    by_pipe: Mapping[str, int] = field(default_factory=dict)
+    by_warp: tuple[int, ...] = ()
+    spread: Spread | None = None
+    traffic: Traffic | None = None
+    assumptions: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def total_tensor_ops(self) -> int:
+        """Tensor operations of all types."""
+        return sum(t.operations for t in self.tensor_ops)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form, from which `from_dict` makes an equal one."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> Counters:
+        """Make Counters from `to_dict`'s result; raise KeyError or TypeError if it is another's."""
+        traffic = d["traffic"]
+        spread = d["spread"]
+        return cls(
+            **{
+                **d,
+                "tensor_ops": tuple(TensorOps(**t) for t in d["tensor_ops"]),
+                "by_instruction": tuple(_instruction(i) for i in d["by_instruction"]),
+                "by_line": tuple(LineCount(**{**x, "place": Place(**x["place"])}) for x in d["by_line"]),
+                "by_warp": tuple(d["by_warp"]),
+                "spread": Spread(**{**spread, "values": _pairs(spread["values"])}) if spread else None,
+                "traffic": Traffic(
+                    **{**traffic, "kinds": {k: Access(**v) for k, v in traffic["kinds"].items()}}
+                )
+                if traffic
+                else None,
+                "assumptions": tuple(d["assumptions"]),
+                "unknown": tuple(
+                    Unknown(**{**u, "place": Place(**u["place"]) if u["place"] else None})
+                    for u in d["unknown"]
+                ),
+            }
+        )
+
+
+def _pairs(values: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    return tuple((a, b) for a, b in values)
+
+
+def _instruction(d: Mapping[str, Any]) -> InstructionCount:
+    return InstructionCount(
+        **{
+            **d,
+            "calls": tuple(Place(**p) for p in d["calls"]),
+            "access": Access(**d["access"]) if d["access"] else None,
+        }
+    )

@@ -1,0 +1,377 @@
+"""Memory accesses, seen as the emulator issues them: sectors, bytes, bank conflicts by address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.sass.counters import Access
+from tilewright.sass.decode import predicate_reader
+from tilewright.sass.flow import CONTROL
+from tilewright.sass.machine import Machine, Observer
+from tilewright.sass.operands import Memory, Register, RegisterOperand
+from tilewright.sass.text import Instruction
+from tilewright.sass.values import ALL_BITS, Array, Flag, Word, add, constant, multiply
+
+SECTOR_BYTES = 32
+_GLOBAL = {
+    "LDG": "global loads",
+    "STG": "global stores",
+    "LDGSTS": "global to shared copies",
+    "ATOMG": "global atomics",
+    "ATOM": "global atomics",
+    "RED": "global reductions",
+}
+_SHARED = {
+    "LDS": "shared loads",
+    "STS": "shared stores",
+    "LDSM": "shared matrix loads",
+    "STSM": "shared matrix stores",
+}
+_LOCAL = {"LDL": "spill loads", "STL": "spill stores"}
+_UNSIZED = {
+    "ATOMS": "shared atomics",
+    "UTMALDG": "tensor copies in",
+    "UTMASTG": "tensor copies out",
+    "UTMAREDG": "tensor copies out",
+    "UBLKCP": "bulk copies",
+    "LD": "generic loads",
+    "ST": "generic stores",
+}
+KINDS = {**_GLOBAL, **_SHARED, **_LOCAL, **_UNSIZED}
+READS_L2 = ("global loads", "global to shared copies", "tensor copies in")
+
+
+def memory_seed(instruction: Instruction) -> Iterable[Register]:
+    """Registers that decide where control goes and what is accessed."""
+    if instruction.opcode in CONTROL:
+        return instruction.reads
+    if instruction.opcode not in KINDS:
+        return ()
+    found: set[Register] = set()
+    if instruction.guard is not None and instruction.guard.register.number is not None:
+        found.add(instruction.guard.register)
+    for operand in instruction.operands:
+        if isinstance(operand, Memory) and instruction.opcode not in _UNSIZED:
+            for part in operand.parts:
+                if part.register.number is not None:
+                    found |= (
+                        {part.register, part.register.next()} if "64" in part.suffixes else {part.register}
+                    )
+        elif isinstance(operand, RegisterOperand) and operand.register.is_predicate:
+            if operand.register.number is not None:
+                found.add(operand.register)
+    return found & (set(instruction.reads))
+
+
+@dataclass
+class Seen:
+    """Totals of one instruction over the programs run, weighted; `unknown` says why its figures are not known."""
+
+    totals: dict[str, int] = field(default_factory=dict)
+    unknown: str | None = None
+
+    def add(self, **figures: int) -> None:
+        """Add figures to the totals."""
+        for name, value in figures.items():
+            self.totals[name] = self.totals.get(name, 0) + int(value)
+
+    def access(self) -> Access:
+        """Return the totals."""
+        return Access(**self.totals)
+
+
+class TrafficObserver(Observer):
+    """Adds up what each memory instruction accesses."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Seen] = {}
+        self._shapes: dict[tuple[Any, ...], Array] = {}
+
+    def wants(self, instruction: Instruction) -> bool:
+        """See every access to memory."""
+        return instruction.opcode in KINDS
+
+    def access(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
+        """Add one issue of an instruction."""
+        seen = self.seen.setdefault(instruction.index, Seen())
+        weights = machine.batch.weights[:, None]
+        seen.add(instructions=_weigh(_warps(mask), weights, machine.shape.warps))
+        if instruction.never_runs:
+            return
+        if guard.unknown is not None:
+            seen.unknown = guard.cause.reason if guard.cause else "its predicate is not known"
+            return
+        active = guard.bits if mask is None else mask & guard.bits
+        try:
+            self._look(machine, instruction, active, weights, seen)
+        except _NotKnown as why:
+            seen.unknown = str(why)
+
+    def _look(
+        self, machine: Machine, instruction: Instruction, active: Array, weights: Array, seen: Seen
+    ) -> None:
+        opcode, warps = instruction.opcode, machine.shape.warps
+        addresses = [o for o in instruction.operands if isinstance(o, Memory)]
+        if opcode in _UNSIZED:
+            requests = _weigh(active.any(2), weights, warps)
+            seen.add(requests=requests)
+            return
+        width = access_bytes(instruction)
+        lanes = _weigh(active.sum(2) * (32 // active.shape[2]), weights, warps)
+        requests = _weigh(active.any(2), weights, warps)
+        if opcode in _LOCAL:
+            # A thread's local memory is laid out so that 32 lanes' words lie side by side.
+            sectors = requests * 4 * max(width // 4, 1)
+            seen.add(requests=requests, bytes=lanes * width, sectors=sectors, ideal_sectors=sectors)
+            return
+        if opcode == "LDGSTS":
+            self._shared(machine, instruction, addresses[0], active, width, weights, seen)
+            for operand in instruction.operands[2:]:
+                if isinstance(operand, RegisterOperand) and operand.register.is_predicate:
+                    copies = predicate_reader(operand)(machine)
+                    if copies.unknown is not None:
+                        raise _NotKnown("which lanes copy is not known")
+                    active = active & copies.bits
+            lanes = _weigh(active.sum(2) * (32 // active.shape[2]), weights, warps)
+            requests = _weigh(active.any(2), weights, warps)
+            self._global(machine, addresses[1], active, width, weights, seen)
+        elif opcode in _GLOBAL:
+            self._global(machine, addresses[-1], active, width, weights, seen)
+        else:
+            self._shared(machine, instruction, addresses[-1], active, width, weights, seen)
+        seen.add(requests=requests, bytes=lanes * width)
+
+    def _global(
+        self, machine: Machine, operand: Memory, active: Array, width: int, weights: Array, seen: Seen
+    ) -> None:
+        low, high = _address(machine, operand)
+        if high is not None and not _same_in_lanes(high):
+            joined = low.bits.astype(np.int64) + (high.bits.astype(np.int64) << 32)
+            # Only the distance from the warp's first active lane counts here.
+            lanes = np.broadcast_to(active, np.broadcast_shapes(active.shape, joined.shape))
+            joined = np.broadcast_to(joined, lanes.shape)
+            base = np.take_along_axis(joined, np.argmax(lanes, axis=2)[:, :, None], 2) & ~np.int64(127)
+            apart = np.where(lanes, joined - base, 0)
+            low = Word(((apart + (1 << 31)) & 0xFFFFFFFF).astype(np.uint32), None, low.unknown, low.cause)
+            if bool((np.abs(apart) >= 1 << 31).any()):
+                raise _NotKnown("a warp's addresses lie more than 2 GB apart")
+        found = self._by_shape("sectors", low, active, width, machine.shape.warps, 31)
+        lanes = active.sum(2) * (32 // active.shape[2])
+        ideal = (lanes * width + SECTOR_BYTES - 1) // SECTOR_BYTES
+        seen.add(
+            sectors=_weigh(found, weights, machine.shape.warps),
+            ideal_sectors=_weigh(ideal, weights, machine.shape.warps),
+        )
+
+    def _shared(
+        self,
+        machine: Machine,
+        instruction: Instruction,
+        operand: Memory,
+        active: Array,
+        width: int,
+        weights: Array,
+        seen: Seen,
+    ) -> None:
+        low, high = _address(machine, operand)
+        if high is not None:
+            raise _NotKnown("a shared address of 64 bits is not understood")
+        if instruction.opcode in ("LDSM", "STSM"):
+            count = next((int(m) for m in reversed(instruction.modifiers) if m in ("1", "2", "4")), 1)
+            kind, size = f"matrix {count}", 16
+        else:
+            kind, size = "shared", width
+        found = self._by_shape(kind, low, active, size, machine.shape.warps, 127)
+        ideal = self._by_shape(f"{kind} ideal", low, active, size, machine.shape.warps, 0)
+        seen.add(
+            wavefronts=_weigh(found, weights, machine.shape.warps),
+            ideal_wavefronts=_weigh(ideal, weights, machine.shape.warps),
+        )
+
+    def _by_shape(self, kind: str, low: Word, active: Array, width: int, warps: int, keep: int) -> Array:
+        """Return a figure per (program, warp) that depends only on the lanes' distances and on low bits.
+
+        `keep` masks the bits of the warp's base that matter. Warps of the same shape are worked out once.
+        """
+        if low.unknown is not None and bool(((low.unknown != 0) & active).any()):
+            raise _NotKnown(low.cause.reason if low.cause else "its address is not known")
+        base, lanes = (low.part, low.lane_part) if low.lane_part is not None else (low.part, None)
+        if lanes is None:
+            if base.shape[2] == 1:
+                lanes = np.zeros((1, 1, 32), np.uint32)
+            else:
+                lanes = base
+                base = np.zeros((1, 1, 1), np.uint32)
+        if lanes.shape[2] == 1:
+            lanes = np.broadcast_to(lanes, (*lanes.shape[:2], 32))
+        if lanes.shape[0] > 1:
+            # Lanes that differ by program: take each warp's first address out, so that equal shapes meet.
+            first = lanes[:, :, :1] & ~np.uint32(127)
+            lanes, base = lanes - first, base + first
+            if bool((lanes == lanes[:1]).all()):
+                lanes = lanes[:1]
+        residues = base & np.uint32(keep)
+        if active.shape[2] == 1:
+            # Whole warps are active or not: the shape is that of a full warp.
+            every = np.ones((1, 1, 1), bool)
+            return self._figures(kind, residues, lanes, every, width, warps) * active[:, :, 0]
+        return self._figures(kind, residues, lanes, active, width, warps)
+
+    def _figures(
+        self, kind: str, residues: Array, lanes: Array, active: Array, width: int, warps: int
+    ) -> Array:
+        ballots = _ballots(active)
+        shape = (max(residues.shape[0], lanes.shape[0], active.shape[0]), warps)
+        keys = np.broadcast_to(residues[:, :, 0], shape).astype(np.uint64)
+        keys = keys | np.broadcast_to(ballots, shape).astype(np.uint64) << np.uint64(8)
+        result = np.zeros(shape, np.int64)
+        if lanes.shape[0] == 1:
+            for warp in range(warps):
+                pattern = lanes[0, warp if lanes.shape[1] > 1 else 0]
+                self._fill(result, keys, warp, pattern, kind, width)
+            return result
+        return self._one_by_one(kind, lanes + residues, active, width, shape)
+
+    def _fill(self, result: Array, keys: Array, warp: int, pattern: Array, kind: str, width: int) -> None:
+        column = keys[:, warp]
+        first = column[0]
+        choices = np.array([first]) if bool((column == first).all()) else np.unique(column)
+        for key in choices:
+            name = (kind, width, int(key), pattern.tobytes())
+            figure = self._shapes.get(name)
+            if figure is None:
+                residue, ballot = np.uint32(int(key) & 0xFF), int(key) >> 8
+                on = (np.uint32(ballot) >> np.arange(32, dtype=np.uint32)) & np.uint32(1) != 0
+                figure = _figure(kind, (pattern + residue)[None, :], on[None, :], width)[0]
+                self._shapes[name] = figure
+            if len(choices) == 1:
+                result[:, warp] = figure
+            else:
+                result[column == key, warp] = figure
+
+    def _one_by_one(
+        self, kind: str, lanes: Array, active: Array, width: int, shape: tuple[int, int]
+    ) -> Array:
+        whole = np.broadcast_to(lanes, (*shape, 32)).reshape(-1, 32)
+        on = np.broadcast_to(active, (*shape, 32)).reshape(-1, 32)
+        return _figure(kind, whole, on, width).reshape(shape)
+
+
+class _NotKnown(Exception):
+    pass
+
+
+def access_bytes(instruction: Instruction) -> int:
+    """Bytes that one lane accesses."""
+    for modifier in instruction.modifiers:
+        if modifier in ("64", "128", "256"):
+            return int(modifier) // 8
+        if modifier in ("U16", "S16", "16", "F16", "BF16"):
+            return 2
+        if modifier in ("U8", "S8", "8"):
+            return 1
+        if modifier in ("F16x2", "F16X2"):
+            return 4
+    return 4
+
+
+def _warps(mask: Array | None) -> Array:
+    return np.ones((1, 1), bool) if mask is None else mask.any(2)
+
+
+def _weigh(figures: Array, weights: Array, warps: int) -> int:
+    """Sum figures per (program, warp) over the grid."""
+    return int((np.broadcast_to(figures, (weights.shape[0], warps)) * weights).sum())
+
+
+def _same_in_lanes(w: Word) -> bool:
+    """Whether a word is seen at a glance to be the same in all lanes of a warp."""
+    lanes = w.part if w.lane_part is None else w.lane_part
+    if lanes.shape[2] == 1:
+        return True
+    return lanes.shape[0] == 1 and bool((lanes == lanes[:, :, :1]).all())
+
+
+def _ballots(active: Array) -> Array:
+    if active.shape[2] == 1:
+        return np.where(active[:, :, 0], ALL_BITS, np.uint32(0))
+    lanes = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    return np.where(active, lanes, np.uint32(0)).sum(2, dtype=np.uint32)
+
+
+def _address(machine: Machine, operand: Memory) -> tuple[Word, Word | None]:
+    """Return the low word of an address and its high word, None where it has 32 bits."""
+    low = constant(operand.offset)
+    high: Word | None = None
+    for part in operand.parts:
+        scale = 1
+        for suffix in part.suffixes:
+            if suffix in ("X4", "X8", "X16"):
+                scale = int(suffix[1:])
+            elif suffix not in ("64", "U32"):
+                raise _NotKnown(f"an address with .{suffix} is not understood")
+        if part.register.number is None:
+            continue
+        value = machine.read(part.register)
+        assert isinstance(value, Word)
+        low = add(low, value if scale == 1 else multiply(value, constant(scale)))
+        if "64" in part.suffixes:
+            top = machine.read(part.register.next())
+            assert isinstance(top, Word)
+            high = top
+    if high is not None and high.unknown is not None:
+        low = Word(low.part, low.lane_part, np.maximum(high.unknown, 0), high.cause)
+    return low, high
+
+
+def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
+    """Work out a figure for rows of 32 lanes' addresses."""
+    if kind == "sectors":
+        return _sectors(addresses.astype(np.int64), on, width)
+    if kind.startswith("matrix"):
+        count = int(kind.split()[1])
+        parts = [slice(8 * n, 8 * n + 8) for n in range(count)]
+        every = np.ones_like(on[:, :8])
+        if kind.endswith("ideal"):
+            return np.full(len(on), count, np.int64) * on.any(1)
+        total = sum((_wavefronts(addresses[:, p], every, 16) for p in parts), np.zeros(len(on), np.int64))
+        return np.asarray(total) * on.any(1)
+    lanes = 32 if width <= 4 else 128 // width
+    parts = [slice(n, n + lanes) for n in range(0, 32, lanes)]
+    if kind.endswith("ideal"):
+        return np.asarray(sum((on[:, p].any(1).astype(np.int64) for p in parts), np.zeros(len(on), np.int64)))
+    return np.asarray(
+        sum((_wavefronts(addresses[:, p], on[:, p], width) for p in parts), np.zeros(len(on), np.int64))
+    )
+
+
+def _sectors(addresses: Array, on: Array, width: int) -> Array:
+    steps = range(0, max(width, 1), SECTOR_BYTES) if width > SECTOR_BYTES else (0,)
+    ids = [np.where(on, (addresses + step) // SECTOR_BYTES, -1) for step in steps]
+    return _distinct(np.concatenate(ids, axis=1))
+
+
+def _distinct(ids: Array) -> Array:
+    ordered = np.sort(ids, axis=1)
+    new = np.ones_like(ordered, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return (new & (ordered >= 0)).sum(1)
+
+
+def _wavefronts(addresses: Array, on: Array, width: int) -> Array:
+    """The most distinct 4-byte words that one of the 32 banks has to deliver."""
+    words = max(width // 4, 1)
+    ids = (addresses.astype(np.int64)[:, :, None] // 4 + np.arange(words)).reshape(len(addresses), -1)
+    ids = np.where(np.repeat(on, words, axis=1), ids, -1)
+    ordered = np.sort(ids, axis=1)
+    new = np.ones_like(ordered, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    new &= ordered >= 0
+    rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
+    counts = np.zeros((len(ids), 32), np.int64)
+    np.add.at(counts, (rows[new], ordered[new] % 32), 1)
+    return counts.max(1)
