@@ -68,9 +68,9 @@ def _mov(ops: Operands) -> Effect:
     if isinstance(ops.left[0], FloatImmediate):
         raise ops.fail("a floating-point number in a move is not understood")
     source = ops.word()
-    if len(ops.left) == 1:  # a mask of byte lanes on some targets
-        if ops.integer() != 0xF:
-            raise ops.fail("a partial move is not understood")
+    # Some targets print a mask of the bytes that are moved.
+    if len(ops.left) == 1 and ops.integer() != 0xF:
+        raise ops.fail("a partial move is not understood")
     ops.end()
     return Effect((into,), lambda state: (source(state),))
 
@@ -392,9 +392,9 @@ def _shf(ops: Operands) -> Effect:
 
     def compute(state: State) -> tuple[Word]:
         a, n, b = low(state), amount(state), high(state)
-        if left and not take_high and kind == "U32" and n.part.size == 1 and n.lane_part is None:
-            if n.unknown is None and a.unknown is None and int(n.part.flat[0]) < 32:
-                return (multiply(a, constant(1 << int(n.part.flat[0]))),)
+        fixed = n.part.size == 1 and n.lane_part is None and n.unknown is None and a.unknown is None
+        if fixed and left and not take_high and kind == "U32" and int(n.part.flat[0]) < 32:
+            return (multiply(a, constant(1 << int(n.part.flat[0]))),)
         return (_shifted(a, n, b, left, kind, take_high),)
 
     return Effect((into,), compute)
@@ -567,7 +567,7 @@ def _imnmx(ops: Operands) -> Effect:
 
 def _least(a: Word, b: Word, least: Flag, signed: bool) -> Word:
     x, y = (_signed(a.bits), _signed(b.bits)) if signed else (a.bits, b.bits)
-    found = np.where(least.bits, np.minimum(x, y), np.maximum(x, y))
+    found: Array = np.where(least.bits, np.minimum(x, y), np.maximum(x, y))
     return word(found.view(np.uint32), a, b, least)
 
 

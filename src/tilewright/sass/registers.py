@@ -93,9 +93,12 @@ def _joined(pieces: list[_Piece]) -> list[_Piece]:
             if isinstance(newer, Word) and isinstance(value, Word):
                 if over_same_lanes(value, newer) is not None:
                     joined = merge_words(value, newer, above, None, None)
-            elif isinstance(newer, Flag) and isinstance(value, Flag):
-                if newer.bits.shape[2] == value.bits.shape[2] == 1:
-                    joined = merge_flags(value, newer, above, None, None)
+            elif (
+                isinstance(newer, Flag)
+                and isinstance(value, Flag)
+                and newer.bits.shape[2] == value.bits.shape[2] == 1
+            ):
+                joined = merge_flags(value, newer, above, None, None)
             if joined is not None:
                 found[-1] = (None if held is None else above | held, joined)
                 continue

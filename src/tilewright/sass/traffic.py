@@ -61,9 +61,12 @@ def memory_seed(instruction: Instruction) -> Iterable[Register]:
                     found |= (
                         {part.register, part.register.next()} if "64" in part.suffixes else {part.register}
                     )
-        elif isinstance(operand, RegisterOperand) and operand.register.is_predicate:
-            if operand.register.number is not None:
-                found.add(operand.register)
+        elif (
+            isinstance(operand, RegisterOperand)
+            and operand.register.is_predicate
+            and operand.register.number is not None
+        ):
+            found.add(operand.register)
     return found & (set(instruction.reads))
 
 
