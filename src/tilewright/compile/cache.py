@@ -20,7 +20,7 @@ from typing import Any
 from tilewright.compile.compiled import Compiled
 from tilewright.files import write_whole
 
-FORMAT = 2
+FORMAT = 3
 MAX_ENTRIES_PER_KEY = 4
 DEFAULT_LIMIT_BYTES = 2 << 30
 

@@ -18,7 +18,8 @@ class MachineCode:
 
     `parameters_at` is the first parameter's place in constant bank 0, `parameters` the (offset, bytes) of each
     from there; `lines` are rows of (offset of an instruction in bytes, index into files, line), `ptx_lines` of
-    (offset, line of the PTX text): each holds up to the next.
+    (offset, line of the PTX text): each holds up to the next; `table` is constant bank 2 in
+    hexadecimal, where jump tables lie.
     """
 
     name: str
@@ -27,6 +28,7 @@ class MachineCode:
     files: tuple[str, ...]
     lines: tuple[tuple[int, int, int], ...]
     ptx_lines: tuple[tuple[int, int], ...]
+    table: str = ""
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> MachineCode:
@@ -38,6 +40,7 @@ class MachineCode:
             files=tuple(d["files"]),
             lines=tuple((offset, file, line) for offset, file, line in d["lines"]),
             ptx_lines=tuple((offset, line) for offset, line in d["ptx_lines"]),
+            table=d["table"],
         )
 
 

@@ -74,6 +74,30 @@ def read_parameters(cubin: bytes, kernel: str) -> ParameterLayout:
     return ParameterLayout(base, tuple(fields[n] for n in sorted(fields)))
 
 
+def constant_bank(cubin: bytes, kernel: str, bank: int) -> bytes:
+    """Return the contents of a constant bank of `kernel`; empty where it has none.
+
+    Addresses of code in it are relocated: each is its symbol's value plus what stands there.
+    """
+    found = sections(cubin).get(f".nv.constant{bank}.{kernel}")
+    if found is None:
+        return b""
+    data = bytearray(cubin[found.offset : found.offset + found.size])
+    for prefix, entry in ((".rela", 24), (".rel", 16)):
+        relocations = sections(cubin).get(f"{prefix}.nv.constant{bank}.{kernel}")
+        if relocations is None:
+            continue
+        for at in range(relocations.offset, relocations.offset + relocations.size, entry):
+            place, info = struct.unpack_from("<QQ", cubin, at)
+            (value,) = struct.unpack_from(
+                "<Q", cubin, sections(cubin)[".symtab"].offset + 24 * (info >> 32) + 8
+            )
+            (here,) = struct.unpack_from("<I", data, place)
+            addend = struct.unpack_from("<q", cubin, at + 16)[0] if entry == 24 else here
+            struct.pack_into("<I", data, place, (value + addend) & 0xFFFFFFFF)
+    return bytes(data)
+
+
 def with_fewer_registers(cubin: bytes, most: int = 254) -> bytes:
     """Return a copy that states at most 254 registers: nvdisasm 12.9 gives no life ranges for a kernel with 255."""
     changed = bytearray(cubin)

@@ -19,7 +19,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 
 from tilewright.compile.allocate import Allocated, allocate
-from tilewright.compile.cubin import read_parameters, read_resources, with_fewer_registers
+from tilewright.compile.cubin import constant_bank, read_parameters, read_resources, with_fewer_registers
 from tilewright.compile.lines import LineTable, read_lines
 from tilewright.compile.loading import load_kernel
 from tilewright.compile.specialise import make_source, specialise
@@ -147,6 +147,7 @@ def _machine_code(cubin: bytes, name: str, notes: list[str]) -> dict[str, Any]:
         "parameters": parameters.fields,
         "files": tables["source"].files,
         "lines": tables["source"].rows,
+        "table": constant_bank(cubin, name, 2).hex(),
         "ptx_lines": [(offset, line) for offset, _, line in tables["ptx"].rows],
     }
 

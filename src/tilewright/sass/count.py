@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +25,20 @@ from tilewright.sass.counters import (
     Unknown,
 )
 from tilewright.sass.flow import Flow, control_seed
-from tilewright.sass.machine import Batch, CannotCount, Machine, Shape
+from tilewright.sass.machine import Batch, CannotCount, Machine, Observer, Outcome, Shape
 from tilewright.sass.operands import Register, SassError, Special
 from tilewright.sass.operations import pipe, tensor_kind
 from tilewright.sass.places import Places
+from tilewright.sass.shared import TooMuchShared
 from tilewright.sass.text import Code, parse
-from tilewright.sass.traffic import KINDS, READS_L2, SECTOR_BYTES, TrafficObserver, memory_seed
+from tilewright.sass.traffic import (
+    KINDS,
+    READS_L2,
+    SECTOR_BYTES,
+    TensorObserver,
+    TrafficObserver,
+    memory_seed,
+)
 from tilewright.sass.values import Array
 
 MOST_LANES_AT_ONCE = 1 << 22
@@ -76,6 +84,8 @@ class _Counter:
         self._constants = constants(launch, compiled)
         self._places = Places(compiled)
         self._shape = Shape(compiled.num_warps, launch.grid)
+        self._tables = {2: bytes.fromhex(compiled.machine_code.table)}
+        self._tracked: frozenset[int] = frozenset()
         self._given, self._notes = self._find_given(given)
 
     def _find_given(self, given: Sequence[Given]) -> tuple[Mapping[int, int], list[str]]:
@@ -94,21 +104,49 @@ class _Counter:
             notes.append(f"what is loaded at {g.file}:{g.line} is {g.value} (given)")
         return found, notes
 
+    def _run(self, kept: frozenset[int], batch: Batch, observer: Observer | None = None) -> Outcome:
+        """Run one batch; where control depends on shared memory, again until every word that is read is followed."""
+        tracked: frozenset[int] = self._tracked
+        while True:
+            machine = Machine(
+                self._flow,
+                kept,
+                self._constants,
+                self._shape,
+                batch,
+                observer,
+                given=self._given,
+                tables=self._tables,
+                tracked=tuple(tracked),
+            )
+            try:
+                outcome = machine.run()
+                if machine.memory.wanted <= tracked:
+                    self._tracked = tracked
+                    return outcome
+            except CannotCount:
+                if machine.memory.wanted <= tracked:
+                    raise
+            tracked |= machine.memory.wanted
+            if observer is not None:
+                observer.forget()
+
     def counters(self, traffic: bool, started: float) -> Counters:
         kept = self._flow.slice(control_seed)
+        if self._loads_shared(kept):
+            self._flow = Flow(self._code, shared=True)
+            kept = self._flow.slice(control_seed)
         programs = self._launch.programs
         try:
             batch = self._batches(kept, whole=True)[0]
-            machine = Machine(self._flow, kept, self._constants, self._shape, batch, given=self._given)
-            outcome = machine.run()
+            shapes = TensorObserver()
+            outcome = self._run(kept, batch, shapes)
+        except TooMuchShared:
+            first = self._code.instructions[0]
+            why = CannotCount(first, "control depends on more of shared memory than is followed")
+            return self._not_counted(why, started)
         except CannotCount as why:
-            return Counters(
-                programs,
-                None,
-                unknown=(self._unknown("instructions", why),),
-                assumptions=tuple(self._notes),
-                seconds=time.perf_counter() - started,
-            )
+            return self._not_counted(why, started)
         executed = np.zeros(len(self._code.instructions), np.int64)
         per_program = np.zeros(batch.size, np.int64)
         per_warp = np.zeros(self._shape.warps, np.int64)
@@ -122,7 +160,7 @@ class _Counter:
         found: Traffic | None = None
         if traffic and programs:
             found, accesses, unknown = self._traffic()
-        rows = self._rows(executed, accesses, unknown)
+        rows = self._rows(executed, accesses, shapes.operations, unknown)
         by_opcode: Counter[str] = Counter()
         by_pipe: Counter[str] = Counter()
         for instruction, row in zip(self._code.instructions, rows, strict=True):
@@ -145,6 +183,15 @@ class _Counter:
             traffic=found,
             assumptions=(*outcome.assumptions, *self._notes),
             unknown=tuple(unknown),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _not_counted(self, why: CannotCount, started: float) -> Counters:
+        return Counters(
+            self._launch.programs,
+            None,
+            unknown=(self._unknown("instructions", why),),
+            assumptions=tuple(self._notes),
             seconds=time.perf_counter() - started,
         )
 
@@ -173,13 +220,9 @@ class _Counter:
 
     def _traffic(self) -> tuple[Traffic | None, dict[int, Access], list[Unknown]]:
         started = time.perf_counter()
-        kept = self._flow.slice(memory_seed)
         observer = TrafficObserver()
         try:
-            for batch in self._batches(kept):
-                Machine(
-                    self._flow, kept, self._constants, self._shape, batch, observer, given=self._given
-                ).run()
+            self._look_at_memory(observer)
         except CannotCount as why:
             return None, {}, [self._unknown("memory traffic", why)]
         unknown: list[Unknown] = []
@@ -196,7 +239,14 @@ class _Counter:
                 continue
             accesses[index] = seen.access()
             kinds[kind] = kinds.get(kind, Access()) + seen.access()
-        blind |= {k for k in kinds if k in ("tensor copies in", "bulk copies", "generic loads")}
+        blind |= {k for k in kinds if k in ("bulk copies", "generic loads")}
+        copied = kinds.get("tensor copies in")
+        if copied is not None:
+            if observer.expected_bytes is None:
+                blind.add("tensor copies in")
+            else:
+                moved = observer.expected_bytes
+                kinds["tensor copies in"] = replace(copied, bytes=moved, sectors=moved // SECTOR_BYTES)
         from_l2 = None
         if not any(k in blind for k in (*READS_L2, "bulk copies", "generic loads")):
             from_l2 = SECTOR_BYTES * sum(kinds[k].sectors for k in READS_L2 if k in kinds)
@@ -208,8 +258,33 @@ class _Counter:
         seconds = time.perf_counter() - started
         return Traffic(kinds, from_l2, exact and from_l2 is not None, seconds), accesses, unknown
 
+    def _look_at_memory(self, observer: TrafficObserver) -> None:
+        plain = self._flow
+        kept = plain.slice(memory_seed)
+        if self._loads_shared(kept) and not plain.shared:
+            self._flow = Flow(self._code, shared=True)
+        try:
+            self._run_all(observer)
+        except TooMuchShared:
+            # Addresses that come out of shared memory stay unknown; the others do not depend on it.
+            self._flow = plain
+            observer.forget()
+            self._run_all(observer)
+
+    def _run_all(self, observer: TrafficObserver) -> None:
+        kept = self._flow.slice(memory_seed)
+        for batch in self._batches(kept):
+            self._run(kept, batch, observer)
+
+    def _loads_shared(self, kept: frozenset[int]) -> bool:
+        return any(self._code.instructions[index].opcode == "LDS" for index in kept)
+
     def _rows(
-        self, executed: Array, accesses: Mapping[int, Access], unknown: list[Unknown]
+        self,
+        executed: Array,
+        accesses: Mapping[int, Access],
+        shapes: Mapping[int, int | None],
+        unknown: list[Unknown],
     ) -> tuple[InstructionCount, ...]:
         rows = []
         for instruction in self._code.instructions:
@@ -222,11 +297,14 @@ class _Counter:
                 if number:
                     unknown.append(self._unknown("tensor operations", CannotCount(instruction, str(why))))
             if kind is not None and number:
-                if kind.operations is None:
-                    reason = "the shape is in a descriptor that is not read yet"
-                    unknown.append(self._unknown("tensor operations", CannotCount(instruction, reason)))
-                else:
+                found = shapes.get(instruction.index)
+                if kind.operations is not None:
                     operations = number * kind.operations
+                elif found is not None:
+                    operations = found
+                else:
+                    reason = "the shape is in a descriptor that is not known"
+                    unknown.append(self._unknown("tensor operations", CannotCount(instruction, reason)))
             rows.append(
                 InstructionCount(
                     pc=instruction.pc,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.sass.decode import BLIND_FROM, Effect, NotUnderstood, understand
+from tilewright.sass.decode import BLIND_FROM, Effect, NotUnderstood, State, understand
 from tilewright.sass.local import Frame, local_effect
-from tilewright.sass.operands import Register, RegisterOperand
+from tilewright.sass.operands import Memory, Register, RegisterOperand
+from tilewright.sass.shared import SHARED, Reference
 from tilewright.sass.text import Code, Instruction
+from tilewright.sass.values import Value
 
 ENDS_BLOCK = frozenset(
     {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "KILL", "BSYNC", "WARPSYNC", "BPT"}
@@ -38,6 +40,7 @@ class Understood:
     writes: frozenset[Register]
     reads: frozenset[Register]
     kills: bool
+    shared: Reference | None = None
 
 
 class Flow:
@@ -46,8 +49,7 @@ class Flow:
     def __init__(self, code: Code, shared: bool = False) -> None:
         self.code = code
         self.frame = Frame.of(code)
-        self._shared = shared
-        self.returns = any(i.opcode == "RET" for i in code.instructions)
+        self.shared = shared
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -57,8 +59,7 @@ class Flow:
         starts |= {
             i.index + 1 for i in instructions if i.opcode in ENDS_BLOCK and i.index + 1 < len(instructions)
         }
-        if self._shared:
-            starts |= {i.index for i in instructions if i.opcode == "BAR"}
+        if self.shared:
             starts |= {i.index + 1 for i in instructions if i.opcode == "BAR"}
         order = sorted(s for s in starts if s < len(instructions))
         ends = [*order[1:], len(instructions)]
@@ -66,6 +67,11 @@ class Flow:
             Block(start, end, self._after(instructions[end - 1]))
             for start, end in zip(order, ends, strict=True)
         )
+
+    @cached_property
+    def block_of_pc(self) -> dict[int, int]:
+        """Map the offset of a block's first instruction in bytes to the block's number."""
+        return {self.code.instructions[block.start].pc: number for number, block in enumerate(self.blocks)}
 
     @cached_property
     def block_at(self) -> dict[int, int]:
@@ -79,8 +85,8 @@ class Flow:
             always = not last.conditional and not branch_conditions(last) and "DIV" not in last.modifiers
             return target if always else (*target, *following)
         if last.opcode == "CALL":
-            target = (last.target,) if last.target is not None else ()
-            return (*target, *following)
+            # The callee comes back through RET; ptxas also calls only to jump further.
+            return (*((last.target,) if last.target is not None else ()), *following)
         if last.opcode in ("BRX", "BRXU", "JMX", "JMXU"):
             return branch_targets(last, self.code) or following
         if last.opcode == "RET":
@@ -96,6 +102,8 @@ class Flow:
         return tuple(self._understand(i) for i in self.code.instructions)
 
     def _understand(self, instruction: Instruction) -> Understood:
+        if self.shared and instruction.opcode in ("LDS", "STS") and not instruction.never_runs:
+            return _shared_access(instruction)
         local = local_effect(instruction, self.frame)
         if local is not None:
             return Understood(instruction, *local, not instruction.conditional)
@@ -132,9 +140,11 @@ class Flow:
             return total
 
         rows = [
-            (mask(u.writes), mask(u.reads), u.kills, mask(seed(u.instruction)), u.effect is not None)
+            (mask(u.writes), mask(u.reads), u.kills, mask(seed(u.instruction)), bool(u.effect or u.shared))
             for u in self.understood
         ]
+        # What one warp stores another may load, whatever the order of blocks.
+        always = mask({SHARED}) if self.shared else 0
         live_in = [0] * len(self.blocks)
         kept: set[int] = set()
         changed = True
@@ -142,7 +152,7 @@ class Flow:
             changed = False
             for number in range(len(self.blocks) - 1, -1, -1):
                 block = self.blocks[number]
-                live = 0
+                live = always
                 for after in block.after:
                     live |= live_in[self.block_at[after]]
                 for index in range(block.end - 1, block.start - 1, -1):
@@ -157,6 +167,25 @@ class Flow:
                     live_in[number] = live
                     changed = True
         return frozenset(kept)
+
+
+def _shared_access(instruction: Instruction) -> Understood:
+    """A load reads all of shared memory, a store writes it; a form that is not understood makes it unknown."""
+    reference = Reference.of(instruction)
+    reason = "" if reference else f"{instruction.name}: its form is not understood"
+    if instruction.opcode == "STS":
+        return Understood(instruction, None, reason, frozenset({SHARED}), instruction.reads, False, reference)
+    if reference is None:
+        return Understood(instruction, None, reason, instruction.writes, instruction.reads, False)
+    found = reference
+
+    def compute(state: State) -> Sequence[Value]:
+        return state.load_shared(found)
+
+    reads = instruction.reads | {SHARED}
+    kills = not instruction.conditional
+    effect = Effect(reference.registers, compute)
+    return Understood(instruction, effect, "", instruction.writes, reads, kills, reference)
 
 
 def _perhaps_written(instruction: Instruction) -> frozenset[Register]:
@@ -188,5 +217,23 @@ def branch_targets(instruction: Instruction, code: Code) -> tuple[int, ...]:
 
 
 def control_seed(instruction: Instruction) -> Iterable[Register]:
-    """Registers that decide where control goes."""
-    return instruction.reads if instruction.opcode in CONTROL else ()
+    """Registers that decide where control goes, and which warps wait for which."""
+    if instruction.opcode in CONTROL or instruction.opcode == "BAR":
+        return instruction.reads
+    return (
+        (*descriptor_registers(instruction), *guard_registers(instruction))
+        if _has_descriptor(instruction)
+        else ()
+    )
+
+
+def descriptor_registers(instruction: Instruction) -> tuple[Register, ...]:
+    """Return the register that holds the shape of a tensor instruction (UTCHMMA and relatives), if there is one."""
+    if not _has_descriptor(instruction):
+        return ()
+    found = [o for o in instruction.operands if isinstance(o, Memory) and o.kind == "idesc"]
+    return tuple(p.register for o in found for p in o.parts)[:1]
+
+
+def _has_descriptor(instruction: Instruction) -> bool:
+    return instruction.opcode.startswith("UTC") and instruction.opcode.endswith("MMA")

@@ -142,9 +142,15 @@ def _constant(ops: Operands) -> Effect:
     registers = tuple(into.next(i) for i in range(count))
     if not isinstance(source, Constant):
         raise ops.fail("expected a constant")
-    if source.index is not None and source.index.register.number is not None:
-        raise ops.fail("a constant at a computed place is not understood")
     bank, offset = source.bank, source.offset
+    if source.index is not None and source.index.register.number is not None:
+        if source.index.suffixes:
+            raise ops.fail("a constant at a computed place has a form that is not understood")
+        at = ops.reader(source.index)
+        return Effect(
+            registers,
+            lambda state: [state.constant_at(bank, at(state), offset + 4 * i) for i in range(count)],
+        )
     return Effect(registers, lambda state: [state.constant_word(bank, offset + 4 * i) for i in range(count)])
 
 

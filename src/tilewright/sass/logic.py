@@ -19,6 +19,7 @@ from tilewright.sass.values import (
     Word,
     all_bits,
     lanes_unknown,
+    unknown_word,
     word,
 )
 
@@ -427,3 +428,32 @@ def _syncs(ops: Operands) -> Effect:
         return (Flag(TRUE),)
 
     return Effect((into,), compute)
+
+
+@rule("USETMAXREG")
+def _usetmaxreg(ops: Operands) -> Effect:
+    """A warp group gives registers back, or asks for more, which is taken to succeed at once."""
+    into = [r.register for r in ops.left if isinstance(r, RegisterOperand) and r.register.is_predicate]
+
+    def compute(state: State) -> list[Flag]:
+        state.assume("registers are free when a warp group asks for more")
+        return [Flag(TRUE)] * len(into)
+
+    return Effect(tuple(into), compute)
+
+
+@rule("UTCATOMSWS")
+def _utcatomsws(ops: Operands) -> Effect:
+    """The allocation of tensor memory, which is taken to succeed at once; where it lies is not known."""
+    if not ops.flagged("FIND_AND_SET"):
+        raise ops.fail("its result is not understood")
+    success, place = ops.destination(), ops.destination()
+
+    def compute(state: State) -> list[Value]:
+        state.assume("tensor memory is free when a program asks for it")
+        return [
+            Flag(TRUE),
+            unknown_word(state.here("where tensor memory is allocated is known only on hardware")),
+        ]
+
+    return Effect((success, place), compute)

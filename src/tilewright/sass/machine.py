@@ -7,6 +7,7 @@ convergence barrier (BSSY ... BSYNC) or WARPSYNC that brings them together, as t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,8 +16,9 @@ import numpy as np
 from tilewright.sass import integer, logic
 from tilewright.sass.decode import Compute, FlagReader, predicate_reader
 from tilewright.sass.flow import Flow, branch_conditions
-from tilewright.sass.operands import Immediate, Register, Special
+from tilewright.sass.operands import Immediate, Register, RegisterOperand, Special
 from tilewright.sass.registers import Registers
+from tilewright.sass.shared import Reference, SharedMemory
 from tilewright.sass.text import Instruction
 from tilewright.sass.values import (
     ALL_BITS,
@@ -35,6 +37,7 @@ from tilewright.sass.values import (
     unknown_word,
 )
 
+_INDEXED = re.compile(r"(?:@!?U?P\w+ )?[A-Z.]+ (U?R)(\d+)\s*(-?0x[0-9a-f]+)?(?: |$)")
 _NEVER = "{} was not written for all lanes"
 
 MOST_STEPS = 4_000_000
@@ -81,6 +84,7 @@ class Step:
     compute: Compute | None
     writes: tuple[Register, ...]
     reason: str
+    shared: Reference | None = None
 
 
 class Observer:
@@ -89,6 +93,9 @@ class Observer:
     def wants(self, instruction: Instruction) -> bool:
         """Whether `access` shall be called when this instruction is issued."""
         return False
+
+    def forget(self) -> None:
+        """Called when the run starts over: what was seen so far does not count."""
 
     def access(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
         """Called when it is issued: mask are the active lanes (None: all), guard its predicate."""
@@ -125,6 +132,14 @@ class _Convergence:
 
 
 @dataclass
+class _ProgramBarrier:
+    """A barrier of a program: warps arrived since it last opened, by program, and who waits, by block."""
+
+    arrived: Array | None = None
+    waiting: dict[int, Array] = field(default_factory=dict)
+
+
+@dataclass
 class Outcome:
     """What a run gives: visits of each block per (program, warp), and what was assumed."""
 
@@ -144,6 +159,8 @@ class Machine:
         batch: Batch,
         observer: Observer | None = None,
         given: Mapping[int, int] | None = None,
+        tables: Mapping[int, bytes] | None = None,
+        tracked: Sequence[int] = (),
     ) -> None:
         self.flow = flow
         self.batch = batch
@@ -152,6 +169,9 @@ class Machine:
         self._constants = {offset: constant(value) for offset, value in constants.items()}
         self._observer = observer or Observer()
         self._given = given or {}
+        self._tables = tables or {}
+        self.memory = SharedMemory(tracked)
+        self._program_barriers: dict[int, _ProgramBarrier] = {}
         self._registers = Registers()
         self._assumptions: dict[str, None] = {}
         self._now = flow.code.instructions[0]
@@ -184,7 +204,26 @@ class Machine:
         """Return a word of a constant bank; unknown where the launch does not fix it."""
         if bank == 0 and (found := self._constants.get(offset)) is not None:
             return found
+        table = self._tables.get(bank, b"")
+        if 0 <= offset <= len(table) - 4:
+            return constant(int.from_bytes(table[offset : offset + 4], "little"))
         return unknown_word(self.here(f"the constant c[{bank:#x}][{offset:#x}] is not known"))
+
+    def constant_at(self, bank: int, index: Word, offset: int) -> Word:
+        """Return a word of a constant bank at a place that is computed."""
+        known = TRUE if index.unknown is None else index.unknown == 0
+        lanes = known if self.active is None else known & self.active
+        found = unknown_word(index.cause or self.here("a constant is read at a place that is not known"))
+        for place in np.unique(np.where(lanes, index.bits.astype(np.int64), -1)):
+            if place >= 0:
+                word = self.constant_word(bank, (int(place) + offset) & 0xFFFFFFFF)
+                found = merge_words(found, word, lanes & (index.bits == np.uint32(place)), None, None)
+        return found
+
+    def load_shared(self, reference: object) -> Sequence[Value]:
+        """Return what a load of shared memory gives."""
+        assert isinstance(reference, Reference)
+        return self.memory.load(self, reference, self.active)
 
     def special(self, name: str) -> Word:
         """Return a special register; unknown for those that only hardware fixes."""
@@ -224,7 +263,14 @@ class Machine:
             effect = understood.effect if runs else None
             writes = (effect.writes if effect else tuple(sorted(understood.writes))) if runs else ()
             steps.append(
-                Step(instruction, guard, effect.compute if effect else None, writes, understood.reason)
+                Step(
+                    instruction,
+                    guard,
+                    effect.compute if effect else None,
+                    writes,
+                    understood.reason,
+                    understood.shared if runs else None,
+                )
             )
         return steps
 
@@ -252,6 +298,8 @@ class Machine:
             self._leave(number, mask)
         if any(b.waiting is not None for b in self._barriers.values()):
             raise CannotCount(self._now, "lanes wait at a convergence barrier that the others never reach")
+        if any(b.waiting for b in self._program_barriers.values()):
+            raise CannotCount(self._now, "warps wait at a barrier that the others never reach")
         size = self.batch.size
         return Outcome([v.total(size, self.shape.warps) for v in visits], tuple(self._assumptions))
 
@@ -262,6 +310,12 @@ class Machine:
             self._observer.access(self, instruction, mask, guard)
         if instruction.opcode in ("BSSY", "BREAK", "BMOV"):
             self._converge(instruction, mask, guard)
+            return
+        if instruction.opcode == "STS":
+            if step.shared is not None:
+                self.memory.store(self, step.shared, mask, guard)
+            elif step.writes:
+                raise CannotCount(instruction, step.reason)
             return
         if not step.writes:
             return
@@ -327,7 +381,7 @@ class Machine:
         last = self._now = self.flow.code.instructions[block.end - 1]
         following = self.flow.block_at.get(block.end)
         opcode = last.opcode
-        if opcode in ("BRA", "JMP") or (opcode == "CALL" and self._long_branch(last)):
+        if opcode in ("BRA", "JMP", "CALL"):
             self._branch(last, mask, following)
         elif opcode in ("EXIT", "KILL"):
             self._exit(last, mask, following)
@@ -335,10 +389,10 @@ class Machine:
             self._sync(last, mask, following)
         elif opcode == "WARPSYNC":
             self._warp_sync(last, mask, following)
-        elif opcode in ("CALL", "RET"):
-            self._call(last, mask)
-        elif opcode in ("BRX", "BRXU", "JMX", "JMXU"):
-            raise CannotCount(last, f"an indexed branch ({last.name}) is not understood")
+        elif opcode in ("RET", "BRX", "BRXU", "JMX", "JMXU"):
+            self._indexed(last, mask)
+        elif opcode == "BAR" and self.flow.shared:
+            self._program_barrier(last, mask, following)
         elif opcode == "BPT":
             raise CannotCount(last, "a trap is reached")
         else:
@@ -354,10 +408,6 @@ class Machine:
                 groups[at] = joined
                 return
         groups.append(mask)
-
-    def _long_branch(self, last: Instruction) -> bool:
-        """Whether a CALL is only a branch that reaches further: the kernel returns from nothing."""
-        return last.target is not None and not self.flow.returns
 
     def _condition(self, last: Instruction, mask: Array | None) -> Flag:
         guards = [last.guard] if last.conditional and last.guard is not None else []
@@ -432,8 +482,97 @@ class Machine:
             self._exited = gone if self._exited is None else self._exited | gone
             self._release_all()
 
-    def _call(self, last: Instruction, mask: Array | None) -> None:
-        raise CannotCount(last, f"{last.name} is not understood")
+    def _indexed(self, last: Instruction, mask: Array | None) -> None:
+        """Branch to an address in a register: RET, or BRX relative to the next instruction."""
+        match = _INDEXED.match(last.text)
+        if last.conditional or match is None:
+            raise CannotCount(last, f"{last.name} in this form is not understood")
+        value = self.read(Register(match[1], int(match[2])))
+        assert isinstance(value, Word)
+        active = TRUE if mask is None else mask
+        if value.unknown is not None and bool(((value.unknown != 0) & active).any()):
+            raise CannotCount(last, "a branch goes to a place that is not known", value.cause)
+        base = 0 if last.opcode == "RET" else last.pc + 16 + int(match[3] or "0", 16)
+        bits = value.bits
+        for place in np.unique(np.where(active, bits.astype(np.int64), -1)):
+            if place < 0:
+                continue
+            at = (int(place) + base) & 0xFFFFFFFF
+            target = self.flow.block_of_pc.get(at)
+            if target is None:
+                raise CannotCount(last, f"a branch goes to {at:#x}, where no block begins")
+            chosen = (bits == np.uint32(place)) & active
+            self._go(target, mask if bool(chosen.all()) else _trim(chosen))
+
+    # Barriers of a program's warps: stepped through only where shared memory decides where control goes.
+
+    def _program_barrier(self, last: Instruction, mask: Array | None, following: int | None) -> None:
+        if following is None:
+            raise CannotCount(last, "control runs past the last instruction")
+        here: Array = TRUE if mask is None else mask
+        if last.conditional:
+            guard = self._condition(last, mask)
+            passed = here & ~guard.bits
+            if passed.any():
+                self._go(following, _trim(passed))
+            here = _trim(here & guard.bits)
+            if not here.any():
+                return
+        if here.shape[2] > 1:
+            raise CannotCount(last, "a barrier that some lanes of a warp reach is not understood")
+        waits = "SYNC" in last.modifiers
+        if not waits and "ARV" not in last.modifiers:
+            raise CannotCount(last, f"{last.name} is not understood where shared memory decides control")
+        name, count = self._barrier_operands(last)
+        here = np.broadcast_to(here, (here.shape[0], self.shape.warps, 1))
+        for number in np.unique(name):
+            mine = here & (name == number)
+            if not mine.any():
+                continue
+            if not waits:
+                self._go(following, mine)
+            self._arrive(int(number), mine, count, following if waits else None)
+
+    def _barrier_operands(self, last: Instruction) -> tuple[Array, Array]:
+        """Return the number of the barrier and of the warps that it waits for, for each warp."""
+        found: list[Array] = []
+        for operand in last.operands:
+            if isinstance(operand, Immediate):
+                found.append(np.full((1, 1, 1), operand.value, np.int64))
+            elif isinstance(operand, RegisterOperand) and not operand.register.is_predicate:
+                value = self.read(operand.register)
+                assert isinstance(value, Word)
+                one = integer.uniform(self, value)
+                if one.unknown is not None and one.unknown.any():
+                    raise CannotCount(last, "which barrier this is is not known", one.cause)
+                found.append(one.bits.astype(np.int64))
+            else:
+                raise CannotCount(last, f"{last.text} is not understood")
+        every = np.full((1, 1, 1), 32 * self.shape.warps, np.int64)
+        return found[0] & 0xF, (found[1] if len(found) > 1 else every) // 32
+
+    def _arrive(self, number: int, mine: Array, count: Array, following: int | None) -> None:
+        barrier = self._program_barriers.setdefault(number, _ProgramBarrier())
+        arrived = mine.sum(1, keepdims=True)
+        barrier.arrived = arrived if barrier.arrived is None else barrier.arrived + arrived
+        if following is not None:
+            old = barrier.waiting.get(following)
+            barrier.waiting[following] = mine if old is None else old | mine
+        expected = np.where(mine, count, 0).max(1, keepdims=True)
+        full = (barrier.arrived >= expected) & (expected > 0)
+        if not full.any():
+            return
+        barrier.arrived = np.where(full, barrier.arrived - expected, barrier.arrived)
+        for block, waiting in list(barrier.waiting.items()):
+            freed, left = waiting & full, waiting & ~full
+            if left.any():
+                barrier.waiting[block] = left
+            else:
+                del barrier.waiting[block]
+            if freed.any():
+                self._go(
+                    block, None if bool(freed.all()) and freed.shape[0] in (1, self.batch.size) else freed
+                )
 
     # Convergence barriers.
 
@@ -549,6 +688,8 @@ def _traps(instructions: Sequence[Instruction], start: int) -> bool:
     for instruction in instructions[start : start + 64]:
         if instruction.opcode == "BPT" or "__assertfail" in instruction.text:
             return True
+        if instruction.opcode == "CALL" and instruction.target is not None:
+            return instructions[instruction.target].opcode == "BPT"
         if instruction.opcode in ("BRA", "EXIT", "RET"):
             return False
     return False

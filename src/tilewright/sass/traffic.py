@@ -10,9 +10,10 @@ import numpy as np
 
 from tilewright.sass.counters import Access
 from tilewright.sass.decode import predicate_reader
-from tilewright.sass.flow import CONTROL
+from tilewright.sass.flow import control_seed, descriptor_registers
 from tilewright.sass.machine import Machine, Observer
 from tilewright.sass.operands import Memory, Register, RegisterOperand
+from tilewright.sass.operations import utc_operations
 from tilewright.sass.text import Instruction
 from tilewright.sass.values import ALL_BITS, Array, Flag, Word, add, constant, multiply
 
@@ -42,15 +43,15 @@ _UNSIZED = {
     "ST": "generic stores",
 }
 KINDS = {**_GLOBAL, **_SHARED, **_LOCAL, **_UNSIZED}
+EXPECTS = ("ARRIVE", "TRANS64")
+"""Modifiers of the SYNCS with which a thread tells an mbarrier how many bytes tensor copies will bring."""
 READS_L2 = ("global loads", "global to shared copies", "tensor copies in")
 
 
 def memory_seed(instruction: Instruction) -> Iterable[Register]:
     """Registers that decide where control goes and what is accessed."""
-    if instruction.opcode in CONTROL:
-        return instruction.reads
-    if instruction.opcode not in KINDS:
-        return ()
+    if instruction.opcode not in KINDS and not _expects(instruction):
+        return control_seed(instruction)
     found: set[Register] = set()
     if instruction.guard is not None and instruction.guard.register.number is not None:
         found.add(instruction.guard.register)
@@ -63,8 +64,8 @@ def memory_seed(instruction: Instruction) -> Iterable[Register]:
                     )
         elif (
             isinstance(operand, RegisterOperand)
-            and operand.register.is_predicate
             and operand.register.number is not None
+            and (operand.register.is_predicate or _expects(instruction))
         ):
             found.add(operand.register)
     return found & (set(instruction.reads))
@@ -92,14 +93,23 @@ class TrafficObserver(Observer):
 
     def __init__(self) -> None:
         self.seen: dict[int, Seen] = {}
+        self.expected_bytes: int | None = 0
         self._shapes: dict[tuple[Any, ...], Array] = {}
+
+    def forget(self) -> None:
+        """Start over."""
+        self.seen.clear()
+        self.expected_bytes = 0
 
     def wants(self, instruction: Instruction) -> bool:
         """See every access to memory."""
-        return instruction.opcode in KINDS
+        return instruction.opcode in KINDS or _expects(instruction)
 
     def access(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
         """Add one issue of an instruction."""
+        if _expects(instruction):
+            self._expect(machine, instruction, mask, guard)
+            return
         seen = self.seen.setdefault(instruction.index, Seen())
         weights = machine.batch.weights[:, None]
         seen.add(instructions=_weigh(_warps(mask), weights, machine.shape.warps))
@@ -113,6 +123,20 @@ class TrafficObserver(Observer):
             self._look(machine, instruction, active, weights, seen)
         except _NotKnown as why:
             seen.unknown = str(why)
+
+    def _expect(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
+        """Add the bytes that an mbarrier is told to wait for."""
+        operand = instruction.operands[-1]
+        assert isinstance(operand, RegisterOperand)
+        value = constant(0) if operand.register.number is None else machine.read(operand.register)
+        assert isinstance(value, Word)
+        active = guard.bits if mask is None else mask & guard.bits
+        blind = value.unknown is not None and bool(((value.unknown != 0) & active).any())
+        if guard.unknown is not None or blind:
+            self.expected_bytes = None
+        if self.expected_bytes is not None:
+            lanes = np.broadcast_to(active, (*active.shape[:2], 32)) * value.bits.astype(np.int64)
+            self.expected_bytes += _weigh(lanes.sum(2), machine.batch.weights[:, None], machine.shape.warps)
 
     def _look(
         self, machine: Machine, instruction: Instruction, active: Array, weights: Array, seen: Seen
@@ -266,6 +290,39 @@ class TrafficObserver(Observer):
 
 class _NotKnown(Exception):
     pass
+
+
+def _expects(instruction: Instruction) -> bool:
+    return instruction.opcode == "SYNCS" and instruction.modifiers == EXPECTS
+
+
+class TensorObserver(Observer):
+    """Adds up the operations of tensor instructions whose shape is in a descriptor (sm_100)."""
+
+    def __init__(self) -> None:
+        self.operations: dict[int, int | None] = {}
+
+    def wants(self, instruction: Instruction) -> bool:
+        """See every one of them."""
+        return bool(descriptor_registers(instruction))
+
+    def forget(self) -> None:
+        """Start over."""
+        self.operations.clear()
+
+    def access(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
+        """Add one issue, which works where any lane of the warp is active."""
+        (register,) = descriptor_registers(instruction)
+        value = machine.read(register)
+        assert isinstance(value, Word)
+        active = (guard.bits if mask is None else mask & guard.bits).any(2)
+        found = self.operations.get(instruction.index, 0)
+        if guard.unknown is not None or value.unknown is not None or value.part.size != 1 or found is None:
+            self.operations[instruction.index] = None
+            return
+        one = utc_operations(instruction.opcode, int(value.part.flat[0]))
+        times = _weigh(active, machine.batch.weights[:, None], machine.shape.warps)
+        self.operations[instruction.index] = None if one is None else found + one * times
 
 
 def access_bytes(instruction: Instruction) -> int:
