@@ -115,7 +115,7 @@ class SharedMemory:
             return
         for number, register in enumerate(reference.registers):
             places = addresses + 4 * number
-            hit: Array = np.isin(places // 4, self._order) & lanes
+            hit: Array = np.asarray(np.isin(places // 4, self._order) & lanes)
             if not hit.any():
                 continue
             value = constant(0) if register.number is None else state.read(register)
@@ -130,7 +130,7 @@ class SharedMemory:
         bits, unknown = value.bits, value.unknown
         zero = np.uint32(0)
         shape = np.broadcast_shapes(lanes.shape, bits.shape, (1, 1, 1) if unknown is None else unknown.shape)
-        flat = np.broadcast_to(lanes, shape).reshape(shape[0], -1)
+        flat: Array = np.broadcast_to(lanes, shape).reshape(shape[0], -1)
         chosen = flat.shape[1] - 1 - np.argmax(flat[:, ::-1], axis=1)[:, None]
         one = np.take_along_axis(np.broadcast_to(bits, shape).reshape(shape[0], -1), chosen, 1)[:, :, None]
         marks: Any = zero
