@@ -152,9 +152,9 @@ class _Counter:
         per_warp = np.zeros(self._shape.warps, np.int64)
         for block, visits in zip(self._flow.blocks, outcome.visits, strict=True):
             length = block.end - block.start
-            executed[block.start : block.end] = (visits.sum(1) * batch.weights).sum()
+            executed[block.start : block.end] = visits.sum() * batch.weight
             per_program += visits.sum(1) * length
-            per_warp += (visits * batch.weights[:, None]).sum(0) * length
+            per_warp += visits.sum(0) * length * batch.weight
         unknown: list[Unknown] = []
         accesses: dict[int, Access] = {}
         found: Traffic | None = None
@@ -179,7 +179,7 @@ class _Counter:
             by_opcode={k: v for k, v in by_opcode.most_common() if v},
             by_pipe={k: v for k, v in by_pipe.most_common() if v},
             by_warp=tuple(int(n) for n in per_warp),
-            spread=_spread(per_program, batch.weights),
+            spread=_spread(per_program, batch.weight),
             traffic=found,
             assumptions=(*outcome.assumptions, *self._notes),
             unknown=tuple(unknown),
@@ -215,7 +215,7 @@ class _Counter:
             index = np.arange(start, min(start + most, number), dtype=np.int64)
             x, rest = index % max(sizes[0], 1), index // max(sizes[0], 1)
             y, z = rest % max(sizes[1], 1), rest // max(sizes[1], 1)
-            batches.append(Batch((x, y, z), np.full(len(index), weight, np.int64)))
+            batches.append(Batch((x, y, z), weight))
         return batches
 
     def _traffic(self) -> tuple[Traffic | None, dict[int, Access], list[Unknown]]:
@@ -365,11 +365,11 @@ def _same_file(one: str, other: str) -> bool:
     return one == other or Path(one).name == Path(other).name
 
 
-def _spread(per_program: Array, weights: Array) -> Spread | None:
+def _spread(per_program: Array, weight: int) -> Spread | None:
     if not len(per_program):
         return None
     values, inverse = np.unique(per_program, return_inverse=True)
-    programs = np.bincount(inverse, weights=weights).astype(np.int64)
+    programs = np.bincount(inverse) * weight
     least, most = int(values[0]), int(values[-1])
     if len(values) > 16:
         runs = np.array_split(np.arange(len(values)), 16)

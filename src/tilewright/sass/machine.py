@@ -67,12 +67,12 @@ class Batch:
     """The programs that are run together: their coordinates in the grid, and how many programs each stands for."""
 
     coordinates: tuple[Array, Array, Array]
-    weights: Array
+    weight: int
 
     @property
     def size(self) -> int:
         """Programs run."""
-        return int(self.weights.shape[0])
+        return len(self.coordinates[0])
 
 
 @dataclass

@@ -15,7 +15,7 @@ from tilewright.sass.machine import Machine, Observer
 from tilewright.sass.operands import Memory, Register, RegisterOperand
 from tilewright.sass.operations import utc_operations
 from tilewright.sass.text import Instruction
-from tilewright.sass.values import ALL_BITS, Array, Flag, Word, add, constant, multiply
+from tilewright.sass.values import ALL_BITS, TRUE, Array, Flag, Word, add, constant, multiply
 
 SECTOR_BYTES = 32
 _GLOBAL = {
@@ -112,8 +112,7 @@ class TrafficObserver(Observer):
             self._expect(machine, instruction, mask, guard)
             return
         seen = self.seen.setdefault(instruction.index, Seen())
-        weights = machine.batch.weights[:, None]
-        seen.add(instructions=_weigh(_warps(mask), weights, machine.shape.warps))
+        seen.add(instructions=_weigh(_warps(mask), machine))
         if instruction.never_runs:
             return
         if guard.unknown is not None:
@@ -121,7 +120,7 @@ class TrafficObserver(Observer):
             return
         active = guard.bits if mask is None else mask & guard.bits
         try:
-            self._look(machine, instruction, active, weights, seen)
+            self._look(machine, instruction, active, seen)
         except _NotKnown as why:
             seen.unknown = str(why)
 
@@ -137,52 +136,48 @@ class TrafficObserver(Observer):
             self.expected_bytes = None
         if self.expected_bytes is not None:
             lanes = np.broadcast_to(active, (*active.shape[:2], 32)) * value.bits.astype(np.int64)
-            self.expected_bytes += _weigh(lanes.sum(2), machine.batch.weights[:, None], machine.shape.warps)
+            self.expected_bytes += _weigh(lanes.sum(2), machine)
 
-    def _look(
-        self, machine: Machine, instruction: Instruction, active: Array, weights: Array, seen: Seen
-    ) -> None:
-        opcode, warps = instruction.opcode, machine.shape.warps
+    def _look(self, machine: Machine, instruction: Instruction, active: Array, seen: Seen) -> None:
+        opcode = instruction.opcode
         addresses = [o for o in instruction.operands if isinstance(o, Memory)]
         if opcode in _OPERANDS:
-            requests = _weigh(active.any(2), weights, warps)
+            requests = _weigh(active.any(2), machine)
             wavefronts = requests * operand_wavefronts(instruction)
             seen.add(
                 requests=requests, bytes=128 * wavefronts, wavefronts=wavefronts, ideal_wavefronts=wavefronts
             )
             return
         if opcode in _UNSIZED:
-            requests = _weigh(active.any(2), weights, warps)
+            requests = _weigh(active.any(2), machine)
             seen.add(requests=requests)
             return
         width = access_bytes(instruction)
-        lanes = _weigh(active.sum(2) * (32 // active.shape[2]), weights, warps)
-        requests = _weigh(active.any(2), weights, warps)
+        lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
+        requests = _weigh(active.any(2), machine)
         if opcode in _LOCAL:
             # A thread's local memory is laid out so that 32 lanes' words lie side by side.
             sectors = requests * 4 * max(width // 4, 1)
             seen.add(requests=requests, bytes=lanes * width, sectors=sectors, ideal_sectors=sectors)
             return
         if opcode == "LDGSTS":
-            self._shared(machine, instruction, addresses[0], active, width, weights, seen)
+            self._shared(machine, instruction, addresses[0], active, width, seen)
             for operand in instruction.operands[2:]:
                 if isinstance(operand, RegisterOperand) and operand.register.is_predicate:
                     copies = predicate_reader(operand)(machine)
                     if copies.unknown is not None:
                         raise _NotKnown("which lanes copy is not known")
                     active = active & copies.bits
-            lanes = _weigh(active.sum(2) * (32 // active.shape[2]), weights, warps)
-            requests = _weigh(active.any(2), weights, warps)
-            self._global(machine, addresses[1], active, width, weights, seen)
+            lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
+            requests = _weigh(active.any(2), machine)
+            self._global(machine, addresses[1], active, width, seen)
         elif opcode in _GLOBAL:
-            self._global(machine, addresses[-1], active, width, weights, seen)
+            self._global(machine, addresses[-1], active, width, seen)
         else:
-            self._shared(machine, instruction, addresses[-1], active, width, weights, seen)
+            self._shared(machine, instruction, addresses[-1], active, width, seen)
         seen.add(requests=requests, bytes=lanes * width)
 
-    def _global(
-        self, machine: Machine, operand: Memory, active: Array, width: int, weights: Array, seen: Seen
-    ) -> None:
+    def _global(self, machine: Machine, operand: Memory, active: Array, width: int, seen: Seen) -> None:
         low, high = _address(machine, operand)
         if high is not None and not _same_in_lanes(high):
             joined = low.bits.astype(np.int64) + (high.bits.astype(np.int64) << 32)
@@ -198,8 +193,8 @@ class TrafficObserver(Observer):
         lanes = active.sum(2) * (32 // active.shape[2])
         ideal = (lanes * width + SECTOR_BYTES - 1) // SECTOR_BYTES
         seen.add(
-            sectors=_weigh(found, weights, machine.shape.warps),
-            ideal_sectors=_weigh(ideal, weights, machine.shape.warps),
+            sectors=_weigh(found, machine),
+            ideal_sectors=_weigh(ideal, machine),
         )
 
     def _shared(
@@ -209,7 +204,6 @@ class TrafficObserver(Observer):
         operand: Memory,
         active: Array,
         width: int,
-        weights: Array,
         seen: Seen,
     ) -> None:
         low, high = _address(machine, operand)
@@ -223,8 +217,8 @@ class TrafficObserver(Observer):
         found = self._by_shape(kind, low, active, size, machine.shape.warps, 127)
         ideal = self._by_shape(f"{kind} ideal", low, active, size, machine.shape.warps, 0)
         seen.add(
-            wavefronts=_weigh(found, weights, machine.shape.warps),
-            ideal_wavefronts=_weigh(ideal, weights, machine.shape.warps),
+            wavefronts=_weigh(found, machine),
+            ideal_wavefronts=_weigh(ideal, machine),
         )
 
     def _by_shape(self, kind: str, low: Word, active: Array, width: int, warps: int, keep: int) -> Array:
@@ -250,10 +244,17 @@ class TrafficObserver(Observer):
             if bool((lanes == lanes[:1]).all()):
                 lanes = lanes[:1]
         residues = base & np.uint32(keep)
+        if residues.size > 1 and bool((residues == residues.flat[0]).all()):
+            residues = residues[:1, :1]
         if active.shape[2] == 1:
             # Whole warps are active or not: the shape is that of a full warp.
-            every = np.ones((1, 1, 1), bool)
-            return self._figures(kind, residues, lanes, every, width, warps) * active[:, :, 0]
+            name = (kind, width, int(residues.flat[0]), lanes.shape, lanes.tobytes())
+            found = self._shapes.get(name) if residues.size == 1 else None
+            if found is None:
+                found = self._figures(kind, residues, lanes, TRUE, width, warps)
+                if residues.size == 1:
+                    self._shapes[name] = found
+            return found * active[:, :, 0]
         return self._figures(kind, residues, lanes, active, width, warps)
 
     def _figures(
@@ -329,7 +330,7 @@ class TensorObserver(Observer):
             self.operations[instruction.index] = None
             return
         one = utc_operations(instruction.opcode, int(value.part.flat[0]))
-        times = _weigh(active, machine.batch.weights[:, None], machine.shape.warps)
+        times = _weigh(active, machine)
         self.operations[instruction.index] = None if one is None else found + one * times
 
 
@@ -367,9 +368,12 @@ def _warps(mask: Array | None) -> Array:
     return np.ones((1, 1), bool) if mask is None else mask.any(2)
 
 
-def _weigh(figures: Array, weights: Array, warps: int) -> int:
+def _weigh(figures: Array, machine: Machine) -> int:
     """Sum figures per (program, warp) over the grid."""
-    return int((np.broadcast_to(figures, (weights.shape[0], warps)) * weights).sum())
+    batch = machine.batch
+    alike = (batch.size // figures.shape[0]) * (machine.shape.warps // figures.shape[1])
+    total: int = int(figures.sum()) * alike * batch.weight
+    return total
 
 
 def _same_in_lanes(w: Word) -> bool:
