@@ -38,6 +38,7 @@ from tilewright.sass.traffic import (
     TensorObserver,
     TrafficObserver,
     memory_seed,
+    through_l1,
 )
 from tilewright.sass.values import Array
 
@@ -250,11 +251,8 @@ class _Counter:
         from_l2 = None
         if not any(k in blind for k in (*READS_L2, "bulk copies", "generic loads")):
             from_l2 = SECTOR_BYTES * sum(kinds[k].sectors for k in READS_L2 if k in kinds)
-        exact = all(
-            "BYPASS" in self._code.instructions[index].modifiers
-            for index in accesses
-            if self._code.instructions[index].opcode in ("LDG", "LDGSTS") and accesses[index].requests
-        )
+        cached = any(through_l1(self._code.instructions[i]) and a.requests for i, a in accesses.items())
+        exact = not cached or observer.cached.proven()
         seconds = time.perf_counter() - started
         return Traffic(kinds, from_l2, exact and from_l2 is not None, seconds), accesses, unknown
 

@@ -46,6 +46,7 @@ _OPERANDS = dict.fromkeys(("HGMMA", "QGMMA", "IGMMA"), "tensor operand reads")
 KINDS = {**_OPERANDS, **_GLOBAL, **_SHARED, **_LOCAL, **_UNSIZED}
 EXPECTS = ("ARRIVE", "TRANS64")
 """Modifiers of the SYNCS with which a thread tells an mbarrier how many bytes tensor copies will bring."""
+MOST_READS_KEPT = 1 << 22
 READS_L2 = ("global loads", "global to shared copies", "tensor copies in")
 
 
@@ -95,12 +96,14 @@ class TrafficObserver(Observer):
     def __init__(self) -> None:
         self.seen: dict[int, Seen] = {}
         self.expected_bytes: int | None = 0
+        self.cached = ReadOnce()
         self._shapes: dict[tuple[Any, ...], Array] = {}
 
     def forget(self) -> None:
         """Start over."""
         self.seen.clear()
         self.expected_bytes = 0
+        self.cached = ReadOnce()
 
     def wants(self, instruction: Instruction) -> bool:
         """See every access to memory."""
@@ -170,15 +173,25 @@ class TrafficObserver(Observer):
                     active = active & copies.bits
             lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
             requests = _weigh(active.any(2), machine)
-            self._global(machine, addresses[1], active, width, seen)
+            self._global(machine, instruction, addresses[1], active, width, seen)
         elif opcode in _GLOBAL:
-            self._global(machine, addresses[-1], active, width, seen)
+            self._global(machine, instruction, addresses[-1], active, width, seen)
         else:
             self._shared(machine, instruction, addresses[-1], active, width, seen)
         seen.add(requests=requests, bytes=lanes * width)
 
-    def _global(self, machine: Machine, operand: Memory, active: Array, width: int, seen: Seen) -> None:
+    def _global(
+        self,
+        machine: Machine,
+        instruction: Instruction,
+        operand: Memory,
+        active: Array,
+        width: int,
+        seen: Seen,
+    ) -> None:
         low, high = _address(machine, operand)
+        if through_l1(instruction):
+            self.cached.look(low, high, active, machine)
         if high is not None and not _same_in_lanes(high):
             joined = low.bits.astype(np.int64) + (high.bits.astype(np.int64) << 32)
             # Only the distance from the warp's first active lane counts here.
@@ -303,6 +316,46 @@ class _NotKnown(Exception):
 
 def _expects(instruction: Instruction) -> bool:
     return instruction.opcode == "SYNCS" and instruction.modifiers == EXPECTS
+
+
+def through_l1(instruction: Instruction) -> bool:
+    """Whether a read goes through L1, where it may hit what was read before."""
+    return instruction.opcode in ("LDG", "LDGSTS") and "BYPASS" not in instruction.modifiers
+
+
+class ReadOnce:
+    """Whether reads through L1 touch each sector once in the whole grid, so that none of them can hit.
+
+    Kept up to a number of accesses; beyond it nothing is claimed.
+    """
+
+    def __init__(self) -> None:
+        self._sectors: list[Array] = []
+        self._room = MOST_READS_KEPT
+        self._whole = True
+
+    def look(self, low: Word, high: Word | None, active: Array, machine: Machine) -> None:
+        """Add one issue of a load."""
+        lanes = machine.batch.size * machine.shape.warps * 32
+        if high is None or machine.batch.weight != 1 or lanes > self._room:
+            self._whole = False
+        if not self._whole or high is None:
+            return
+        self._room -= lanes
+        joined = low.bits.astype(np.int64) + (high.bits.astype(np.int64) << 32)
+        shape = (machine.batch.size, machine.shape.warps, 32)
+        ids = np.where(np.broadcast_to(active, shape), np.broadcast_to(joined, shape) // SECTOR_BYTES, -1)
+        ordered = np.sort(ids.reshape(-1, 32), axis=1)
+        new = ordered >= 0
+        new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+        self._sectors.append(ordered[new])
+
+    def proven(self) -> bool:
+        """Whether every sector was asked for once."""
+        if not self._whole:
+            return False
+        every = np.concatenate(self._sectors) if self._sectors else np.zeros(0, np.int64)
+        return len(np.unique(every)) == len(every)
 
 
 class TensorObserver(Observer):
