@@ -14,6 +14,7 @@ from tilewright.compile import Compiled
 from tilewright.launch import Launch
 from tilewright.sass.constants import NoConstants, constants
 from tilewright.sass.counters import (
+    TENSOR,
     Access,
     Counters,
     InstructionCount,
@@ -293,7 +294,7 @@ class _Counter:
             except ValueError as why:
                 kind = None
                 if number:
-                    unknown.append(self._unknown("tensor operations", CannotCount(instruction, str(why))))
+                    unknown.append(self._unknown(TENSOR, CannotCount(instruction, str(why))))
             if kind is not None and number:
                 found = shapes.get(instruction.index)
                 if kind.operations is not None:
@@ -302,7 +303,7 @@ class _Counter:
                     operations = found
                 else:
                     reason = "the shape is in a descriptor that is not known"
-                    unknown.append(self._unknown("tensor operations", CannotCount(instruction, reason)))
+                    unknown.append(self._unknown(TENSOR, CannotCount(instruction, reason)))
             rows.append(
                 InstructionCount(
                     pc=instruction.pc,

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+TENSOR = "tensor operations"
+"""What an Unknown is about where tensor operations could not be counted."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -139,8 +142,10 @@ class Counters:
     seconds: float = 0.0
 
     @property
-    def total_tensor_ops(self) -> int:
-        """Tensor operations of all types."""
+    def total_tensor_ops(self) -> int | None:
+        """Tensor operations of all types; None where those of some instruction are not known."""
+        if self.instructions is None or any(u.what == TENSOR for u in self.unknown):
+            return None
         return sum(t.operations for t in self.tensor_ops)
 
     def to_dict(self) -> dict[str, Any]:

@@ -190,12 +190,14 @@ def _shared_access(instruction: Instruction) -> Understood:
 
 def _perhaps_written(instruction: Instruction) -> frozenset[Register]:
     """Registers that an instruction without a rule may write and nvdisasm may not state: those at the bank's end."""
-    found: set[Register] = set()
-    for bank, first in BLIND_FROM.items():
-        at = [r.number or 0 for r in instruction.writes | instruction.unseen if r.bank == bank]
-        if at and max(at) >= first - 4:
-            found |= {Register(bank, n) for n in range(first, max(max(at), first) + 16)}
-    return frozenset(found)
+    into = [o.register if isinstance(o, RegisterOperand) else None for o in instruction.operands[:2]]
+    if into and into[0] is not None and into[0].is_predicate:
+        into.pop(0)
+    first = into[0] if into else None
+    start = BLIND_FROM.get(first.bank) if first is not None else None
+    if first is None or first.number is None or start is None or first.number < start - 4:
+        return frozenset()
+    return frozenset(Register(first.bank, n) for n in range(min(start, first.number), first.number + 16))
 
 
 def guard_registers(instruction: Instruction) -> tuple[Register, ...]:

@@ -58,6 +58,7 @@ def _plus_flag(total: Word, carry: Flag) -> Word:
 
 @rule("MOV", "UMOV")
 def _mov(ops: Operands) -> Effect:
+    ops.flagged("SPILL")
     wide = ops.flagged("64")
     ops.no_more_modifiers()
     into = ops.destination()
@@ -77,7 +78,8 @@ def _mov(ops: Operands) -> Effect:
 
 @rule("R2UR")
 def _r2ur(ops: Operands) -> Effect:
-    ops.flagged("OR")
+    for same in ("OR", "FILL"):
+        ops.flagged(same)
     ops.no_more_modifiers()
     written = ops.destinations(1)
     if written and written[0].number is not None:
