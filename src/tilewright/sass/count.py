@@ -31,7 +31,7 @@ from tilewright.sass.operands import Register, SassError, Special
 from tilewright.sass.operations import pipe, tensor_kind
 from tilewright.sass.places import Places
 from tilewright.sass.shared import TooMuchShared
-from tilewright.sass.text import Code, parse
+from tilewright.sass.text import Code, Instruction, parse
 from tilewright.sass.traffic import (
     KINDS,
     READS_L2,
@@ -231,16 +231,19 @@ class _Counter:
         accesses: dict[int, Access] = {}
         kinds: dict[str, Access] = {}
         blind: set[str] = set()
+        reasons: dict[tuple[str, str], list[Instruction]] = {}
         for index, seen in sorted(observer.seen.items()):
             instruction = self._code.instructions[index]
             kind = KINDS[instruction.opcode]
             if seen.unknown is not None:
-                reason = CannotCount(instruction, seen.unknown)
-                unknown.append(self._unknown(f"{kind} of {instruction.name}", reason))
+                reasons.setdefault((kind, seen.unknown), []).append(instruction)
                 blind.add(kind)
                 continue
             accesses[index] = seen.access()
             kinds[kind] = kinds.get(kind, Access()) + seen.access()
+        for (kind, reason), found in reasons.items():
+            what = f"{kind}, {len(found)} instruction{'s' if len(found) > 1 else ''}"
+            unknown.append(self._unknown(what, CannotCount(found[0], reason)))
         blind |= {k for k in kinds if k in ("bulk copies", "generic loads")}
         copied = kinds.get("tensor copies in")
         if copied is not None:

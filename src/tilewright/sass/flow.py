@@ -195,9 +195,13 @@ def _perhaps_written(instruction: Instruction) -> frozenset[Register]:
         into.pop(0)
     first = into[0] if into else None
     start = BLIND_FROM.get(first.bank) if first is not None else None
-    if first is None or first.number is None or start is None or first.number < start - 4:
+    if first is None or first.number is None or start is None:
         return frozenset()
-    return frozenset(Register(first.bank, n) for n in range(min(start, first.number), first.number + 16))
+    # What nvdisasm states ends before its last register, or this instruction writes no further either.
+    seen = max((r.number or 0 for r in instruction.writes if r.bank == first.bank), default=0)
+    if first.number < start and seen < start - 1:
+        return frozenset()
+    return frozenset(Register(first.bank, n) for n in range(start, max(start, first.number) + 16))
 
 
 def guard_registers(instruction: Instruction) -> tuple[Register, ...]:
