@@ -3,6 +3,7 @@
 from tilewright.sass.counters import (
     Access,
     Counters,
+    Given,
     InstructionCount,
     LineCount,
     Place,
@@ -14,6 +15,7 @@ from tilewright.sass.counters import (
 __all__ = [
     "Access",
     "Counters",
+    "Given",
     "InstructionCount",
     "LineCount",
     "Place",

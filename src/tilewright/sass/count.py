@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from tilewright.sass.counters import (
     TENSOR,
     Access,
     Counters,
+    Given,
     InstructionCount,
     LineCount,
     Place,
@@ -45,18 +46,6 @@ from tilewright.sass.values import Array
 
 MOST_LANES_AT_ONCE = 1 << 22
 """Lanes that one batch of programs may have: bounds the memory that counting takes."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """A value that the user supplies for what is loaded at a line: `k.py:41=128`."""
-
-    file: str
-    line: int
-    value: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}={self.value}"
 
 
 def count(compiled: Compiled, launch: Launch, given: Sequence[Given] = (), traffic: bool = True) -> Counters:

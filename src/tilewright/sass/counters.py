@@ -22,6 +22,18 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A value that the user supplies for what is loaded at a line: `k.py:41=128`."""
+
+    file: str
+    line: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}={self.value}"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """Something that could not be counted: what, why, and the place in the source and the code where it begins."""
 
