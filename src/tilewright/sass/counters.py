@@ -152,6 +152,7 @@ class Counters:
     assumptions: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     seconds: float = 0.0
+    cached: bool = field(default=False, compare=False)
 
     @property
     def total_tensor_ops(self) -> int | None:

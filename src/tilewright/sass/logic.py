@@ -23,7 +23,7 @@ from tilewright.sass.values import (
     word,
 )
 
-_COMPARE: dict[str, Any] = {
+COMPARE: dict[str, Any] = {
     "LT": np.less,
     "LE": np.less_equal,
     "GT": np.greater,
@@ -35,7 +35,7 @@ _COMPARE: dict[str, Any] = {
 
 @rule("ISETP", "UISETP")
 def _isetp(ops: Operands) -> Effect:
-    relation = ops.one_of(*_COMPARE)
+    relation = ops.one_of(*COMPARE)
     kind = ops.one_of("U32", "S32", "U64", "S64", default="S32")
     join = ops.one_of("AND", "OR", "XOR")
     extended = ops.flagged("EX")
@@ -52,12 +52,12 @@ def _isetp(ops: Operands) -> Effect:
         q = other(state)
         sources: list[Value] = [*x, *y, q]
         if below is None:
-            found = _COMPARE[relation](left, right)
+            found = COMPARE[relation](left, right)
         else:
             low = below(state)
             sources.append(low)
             found = _extended(relation, left, right, low.bits)
-        return _joined(join, found, q, sources)
+        return joined(join, found, q, sources)
 
     return Effect((first, second), compute)
 
@@ -74,11 +74,11 @@ def _extended(relation: str, left: Array, right: Array, low: Array) -> Array:
     equal = left == right
     if relation in ("EQ", "NE"):
         return equal & low if relation == "EQ" else ~equal | low
-    strict = _COMPARE["LT" if relation in ("LT", "LE") else "GT"](left, right)
+    strict = COMPARE["LT" if relation in ("LT", "LE") else "GT"](left, right)
     return strict | (equal & low)
 
 
-def _joined(join: str, found: Array, other: Flag, sources: list[Value]) -> tuple[Flag, Flag]:
+def joined(join: str, found: Array, other: Flag, sources: list[Value]) -> tuple[Flag, Flag]:
     one, two = (_join(join, f, other.bits) for f in (found, ~found))
     lanes, cause = lanes_unknown(*sources)
     if lanes is None:

@@ -29,12 +29,12 @@ _GLOBAL = {
 _SHARED = {
     "LDS": "shared loads",
     "STS": "shared stores",
+    "ATOMS": "shared atomics",
     "LDSM": "shared matrix loads",
     "STSM": "shared matrix stores",
 }
 _LOCAL = {"LDL": "spill loads", "STL": "spill stores"}
 _UNSIZED = {
-    "ATOMS": "shared atomics",
     "UTMALDG": "tensor copies in",
     "UTMASTG": "tensor copies out",
     "UTMAREDG": "tensor copies out",
@@ -164,7 +164,7 @@ class TrafficObserver(Observer):
             seen.add(requests=requests, bytes=lanes * width, sectors=sectors, ideal_sectors=sectors)
             return
         if opcode == "LDGSTS":
-            self._shared(machine, instruction, addresses[0], active, width, seen)
+            self._copied(machine, instruction, active, width, seen)
             for operand in instruction.operands[2:]:
                 if isinstance(operand, RegisterOperand) and operand.register.is_predicate:
                     copies = predicate_reader(operand)(machine)
@@ -226,13 +226,25 @@ class TrafficObserver(Observer):
             count = next((int(m) for m in reversed(instruction.modifiers) if m in ("1", "2", "4")), 1)
             kind, size = f"matrix {count}", 16
         else:
-            kind, size = "shared", width
+            kind, size = ("shared loads" if instruction.opcode == "LDS" else "shared"), width
         found = self._by_shape(kind, low, active, size, machine.shape.warps, 127)
         ideal = self._by_shape(f"{kind} ideal", low, active, size, machine.shape.warps, 0)
         seen.add(
             wavefronts=_weigh(found, machine),
             ideal_wavefronts=_weigh(ideal, machine),
         )
+
+    def _copied(
+        self, machine: Machine, instruction: Instruction, active: Array, width: int, seen: Seen
+    ) -> None:
+        """Add the shared side of a copy: it takes a wavefront for each 128-byte line that it comes from, too."""
+        into, source = (_address(machine, o)[0] for o in instruction.operands if isinstance(o, Memory))
+        warps = machine.shape.warps
+        written = self._by_shape("shared", into, active, width, warps, 127)
+        lines = self._by_shape("lines", source, active, width, warps, 127)
+        taken = written if through_l1(instruction) else np.maximum(written, lines)
+        ideal = self._by_shape("shared ideal", into, active, width, warps, 0)
+        seen.add(wavefronts=_weigh(taken, machine), ideal_wavefronts=_weigh(ideal, machine))
 
     def _by_shape(self, kind: str, low: Word, active: Array, width: int, warps: int, keep: int) -> Array:
         """Return a figure per (program, warp) that depends only on the lanes' distances and on low bits.
@@ -471,8 +483,8 @@ def _address(machine: Machine, operand: Memory) -> tuple[Word, Word | None]:
 
 def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
     """Work out a figure for rows of 32 lanes' addresses."""
-    if kind == "sectors":
-        return _sectors(addresses.astype(np.int64), on, width)
+    if kind in ("sectors", "lines"):
+        return _spans(addresses.astype(np.int64), on, SECTOR_BYTES if kind == "sectors" else 128)
     if kind.startswith("matrix"):
         count = int(kind.split()[1])
         parts = [slice(8 * n, 8 * n + 8) for n in range(count)]
@@ -483,6 +495,8 @@ def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
         return np.asarray(total) * on.any(1)
     lanes = 32 if width <= 4 else 128 // width
     parts = [slice(n, n + lanes) for n in range(0, 32, lanes)]
+    if kind == "shared loads" and width == 16:
+        return _loads_of_16(addresses, on)
     if kind.endswith("ideal"):
         return np.asarray(sum((on[:, p].any(1).astype(np.int64) for p in parts), np.zeros(len(on), np.int64)))
     return np.asarray(
@@ -490,10 +504,21 @@ def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
     )
 
 
-def _sectors(addresses: Array, on: Array, width: int) -> Array:
-    steps = range(0, max(width, 1), SECTOR_BYTES) if width > SECTOR_BYTES else (0,)
-    ids = [np.where(on, (addresses + step) // SECTOR_BYTES, -1) for step in steps]
-    return _distinct(np.concatenate(ids, axis=1))
+def _loads_of_16(addresses: Array, on: Array) -> Array:
+    """Loads of 16 bytes a lane: quarters of a warp in turn, two at once where together they touch no bank twice."""
+    total = np.zeros(len(on), np.int64)
+    for start in (0, 16):
+        both = _wavefronts(addresses[:, start : start + 16], on[:, start : start + 16], 16)
+        apart = sum(
+            _wavefronts(addresses[:, at : at + 8], on[:, at : at + 8], 16) for at in (start, start + 8)
+        )
+        total += np.where(both <= 1, both, apart)
+    return total
+
+
+def _spans(addresses: Array, on: Array, size: int) -> Array:
+    """Distinct spans of `size` bytes that the lanes touch; no access is wider than one, and all are aligned."""
+    return _distinct(np.where(on, addresses // size, -1))
 
 
 def _distinct(ids: Array) -> Array:
