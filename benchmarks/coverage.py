@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--version", action="append", help="version of the flagship (default: v4)")
     parser.add_argument("--gpu", action="append", help="name of a GPU (default: rtx-4070-super, h200)")
     parser.add_argument("--every", type=int, default=1, help="take every n-th configuration only")
+    parser.add_argument("--first", type=int, default=0, help="where --every starts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that one compile may take")
     parser.add_argument("--out", type=Path, help="where to write every row as JSON")
@@ -86,7 +87,7 @@ def cover(version: str, name: str, options: argparse.Namespace) -> list[dict[str
     case, gpu = load_case(f"{CASE}:{version}"), load(name)
     settings = [
         {**config, "causal": causal}
-        for config, causal in itertools.product(configurations()[:: options.every], (False, True))
+        for config, causal in itertools.product(configurations()[options.first :: options.every], (False, True))
     ]
     launches = [case.launch(s) for s in settings]
     started = time.time()

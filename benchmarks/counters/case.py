@@ -284,7 +284,14 @@ CASES = {
         },
         lambda p: (_up(p.rows, p.BR),),
     ),
+    "partitions": _case(
+        "partitions.py:sum_partitioned",
+        {"programs": Param(200), "steps": Param(9), "BLOCK": Param(512), "SLOTS": Param(3)},
+        lambda p: {"x_ptr": X, "y_ptr": X, "steps": p.steps, "BLOCK": p.BLOCK, "SLOTS": p.SLOTS},
+        lambda p: (p.programs,),
+    ),
     "lane_loops": _flat("moves.py:lane_loops", lambda p: {"y_ptr": I, "n": p.n}, 256, n=Param(10_000)),
+    "lane_branches": _flat("moves.py:lane_branches", lambda p: {"y_ptr": I, "n": p.n}, 256, n=Param(10_000)),
 }
 
 PAIRS: list[tuple[str, dict[str, Any]]] = [
@@ -330,4 +337,11 @@ PAIRS: list[tuple[str, dict[str, Any]]] = [
     ("gather_rows", {}),
     ("gather_rows", {"step": 1, "columns": 64, "rows": 999}),
     ("lane_loops", {}),
+    ("lane_branches", {}),
+    ("partitions", {}),
+    ("partitions", {"steps": 1, "SLOTS": 2, "BLOCK": 1024}),
+    ("cases/flash_attention/case.py:v1", {"N": 1000, "N_KEYS": 777, "causal": True}),
+    ("cases/flash_attention/case.py:v3", {"N": 777, "batch_heads": 3, "causal": True, "D": 128}),
+    ("cases/flash_attention/case.py:v6", {"N": 1000, "causal": True, "Q_TILE_SIZE": 128, "num_warps": 8}),
+    ("cases/row_sum/case.py:pointers", {"ROWS": 1000, "COLS": 777}),
 ]

@@ -26,7 +26,10 @@ from tilewright.launch import load_case  # noqa: E402
 from tilewright.sass import Counters  # noqa: E402
 from tilewright.sass.count import count  # noqa: E402
 
-CASE = Path(__file__).with_name("case.py")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from read import reference  # noqa: E402
+
 READ_INSTRUCTIONS = "sm__inst_executed.sum"
 READ_L2 = "l1tex__m_xbar2l1tex_read_bytes.sum"
 READ_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
@@ -78,7 +81,7 @@ def main() -> None:
     rows = [
         r for r in readings["rows"] if "failed" not in r and (not options.pair or r["pair"] in options.pair)
     ]
-    launches = [load_case(f"{CASE}:{row['case']}").launch(row["settings"]) for row in rows]
+    launches = [load_case(reference(row["case"])).launch(row["settings"]) for row in rows]
     with Compiler() as compiler:
         results = compiler.compile([(launch, load(options.gpu).target) for launch in launches])
     head = f"{'pair':48} {'counted':>11} {'read':>11}  {'tensor ops':>10}  {'L2 bytes, read':>14} {'':5} {'shared':>6}"

@@ -52,6 +52,11 @@ COLUMNS = {
 }
 
 
+def reference(case: str) -> str:
+    """Return FILE.py:NAME of a pair's case: one of case.py, or another file of the repository."""
+    return str(HERE.parents[1] / case) if ".py:" in case else f"{HERE / 'case.py'}:{case}"
+
+
 def load_pairs() -> list[tuple[str, dict[str, Any]]]:
     """Return the pairs of case.py."""
     spec = importlib.util.spec_from_file_location("counters_case", HERE / "case.py")
@@ -87,15 +92,18 @@ def launch_one(case: str, settings: dict[str, Any], kernels: dict[Path, Any]) ->
 
     from tilewright.launch import load_case
 
-    launch = load_case(f"{HERE / 'case.py'}:{case}").launch(settings)
+    launch = load_case(reference(case)).launch(settings)
     path = launch.kernel.path
     if path not in kernels:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        sys.path.insert(0, str(path.parent))
+        spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         kernels[path] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(kernels[path])
     kernel = getattr(kernels[path], launch.kernel.name)
+    while not hasattr(kernel, "warmup"):
+        kernel = kernel.fn
     args = {name: make_argument(arg, name) for name, arg in launch.args.items()}
     options = {"num_warps": launch.num_warps}
     if launch.num_stages is not None:
@@ -122,11 +130,7 @@ def make_argument(arg: Any, name: str) -> Any:
     if isinstance(arg, DType):
         import triton.language as tl
 
-        return (
-            getattr(tl, arg.torch_name.replace("float", "float"))
-            if hasattr(tl, arg.torch_name)
-            else tl.float32
-        )
+        return getattr(tl, arg.torch_name)
     if not isinstance(arg, Tensor):
         return arg
     if name == "starts_ptr":

@@ -129,3 +129,48 @@ def lane_loops(y_ptr, n, BLOCK: tl.constexpr):
         pack=1,
     )
     tl.store(y_ptr + at, y, mask=at < n)
+
+
+@triton.jit
+def lane_branches(y_ptr, n, BLOCK: tl.constexpr):
+    """Branches inside branches that lanes of a warp take differently, with a loop in one of them."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y = tl.inline_asm_elementwise(
+        """{
+        .reg .pred %low, %odd, %more, %third;
+        .reg .b32 %lane, %left, %rest;
+        mov.u32 %lane, %laneid;
+        mov.u32 $0, $1;
+        setp.lt.u32 %low, %lane, 13;
+        @!%low bra high_lanes;
+        and.b32 %left, %lane, 1;
+        setp.eq.u32 %odd, %left, 1;
+        @%odd bra odd_lanes;
+        mov.u32 %left, %lane;
+        even_again:
+        mad.lo.u32 $0, $0, 7, %left;
+        sub.u32 %left, %left, 3;
+        setp.gt.s32 %more, %left, 0;
+        @%more bra even_again;
+        bra.uni low_done;
+        odd_lanes:
+        popc.b32 %left, $0;
+        mul.lo.u32 $0, $0, %left;
+        low_done:
+        xor.b32 $0, $0, 85;
+        bra.uni all_done;
+        high_lanes:
+        rem.u32 %rest, %lane, 3;
+        setp.eq.u32 %third, %rest, 0;
+        @%third bra all_done;
+        brev.b32 $0, $0;
+        mad.lo.u32 $0, $0, 3, %rest;
+        all_done:
+        }""",
+        "=r,r",
+        [at],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+    tl.store(y_ptr + at, y, mask=at < n)
