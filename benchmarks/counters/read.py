@@ -102,7 +102,8 @@ def launch_one(case: str, settings: dict[str, Any], kernels: dict[Path, Any]) ->
         kernels[path] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(kernels[path])
     kernel = getattr(kernels[path], launch.kernel.name)
-    while not hasattr(kernel, "warmup"):
+    while hasattr(kernel, "configs"):
+        # What is tuned automatically is launched with the settings of the pair.
         kernel = kernel.fn
     args = {name: make_argument(arg, name) for name, arg in launch.args.items()}
     options = {"num_warps": launch.num_warps}

@@ -244,7 +244,7 @@ def test_same_code_as_triton_compile(tmp_path, kernel_file, compiler, kernel):
         assert ours.asm["ptx" if target.backend == "cuda" else "amdgcn"] == their["assembly"]
         if target.backend == "cuda":
             cubin = tmp_path / f"{target.arch}.cubin"
-            assert ours.asm["sass"] == tool("nvdisasm", "-c", "-g", cubin)
+            assert ours.asm["sass"] == tool("nvdisasm", "-c", "-plr", "-lrm", "narrow", cubin)
             usage = tool("cuobjdump", "--dump-resource-usage", cubin)
             assert ours.registers == int(re.search(r"REG:(\d+)", usage)[1])
             assert ours.stack_bytes == int(re.search(r"STACK:(\d+)", usage)[1])
