@@ -81,15 +81,24 @@ def grid_longest_first(p: Any) -> tuple[int, int]:
     return p.batch_heads, -(-p.N // p.Q_TILE_SIZE)
 
 
-def needed_operations(p: Any) -> float:
-    """Two multiplies of N x N x D per head, a multiply and an add each; half of it where causal."""
-    return 4 * p.batch_heads * p.N * keys(p) * p.D / (2 if p.causal else 1)
+def needed_pairs(p: Any) -> int:
+    """Pairs of a query and a key it looks at, per head: all, or where causal those with key <= query."""
+    n_keys = keys(p)
+    if not p.causal:
+        return int(p.N * n_keys)
+    square = min(p.N, n_keys)
+    return int(square * (square + 1) // 2 + (p.N - square) * n_keys)
 
 
-def needed_bytes(p: Any) -> float:
+def needed_operations(p: Any) -> int:
+    """Two multiply-adds (S and O) for each pair and each of the D columns, two operations each."""
+    return int(4 * p.batch_heads * needed_pairs(p) * p.D)
+
+
+def needed_bytes(p: Any) -> int:
     """Q, K, V and O once each, and the log-sum-exp."""
     width = {"bf16": 2, "fp16": 2, "fp32": 4}[p.dtype]
-    return p.batch_heads * ((2 * p.N + 2 * keys(p)) * p.D * width + 4 * p.N)
+    return int(p.batch_heads * ((2 * p.N + 2 * keys(p)) * p.D * width + 4 * p.N))
 
 
 def flash_attention(version: str) -> Case:

@@ -74,10 +74,11 @@ def test_cache(run, tmp_path, kernel_file):
     assert "from the cache" not in run(*explain, **own).stdout
     assert "from the cache" in run(*explain, **own).stdout
     data = json.loads(run("cache", "--json", **own).stdout)
-    assert (data["folder"], data["entries"]) == (own["TILEWRIGHT_CACHE_DIR"], 1)
+    # The compiled kernel and its count.
+    assert (data["folder"], data["entries"]) == (own["TILEWRIGHT_CACHE_DIR"], 2)
     assert data["bytes"] > 0
     assert "from the cache" not in run(*explain, "--no-cache", **own).stdout
-    assert run("cache", "--clear", **own).stdout == f"1 entry deleted from {tmp_path / 'cache'}\n"
+    assert run("cache", "--clear", **own).stdout == f"2 entries deleted from {tmp_path / 'cache'}\n"
     assert run("cache", **own).stdout == f"{tmp_path / 'cache'}: 0 entries, 0 bytes\n"
 
 
@@ -103,11 +104,13 @@ def loaded_by(arguments):
 
 
 def test_nothing_heavy_is_loaded(kernel_file):
-    """Importing the command and explaining, cached or not, load neither Triton nor torch, numpy or rich."""
+    """Explaining loads neither Triton nor torch or rich, and numpy only where something must be counted."""
     file = kernel_file("@triton.jit\ndef kernel(x_ptr):\n    tl.store(x_ptr, 1.0)\n")
     explain = ("explain", f"{file}:kernel", "--args", "x_ptr: fp32[16]", "--grid", "1")
     assert loaded_by(["--version"]) == "[]"
-    assert loaded_by(explain) == "[]"
+    assert loaded_by([*explain, "--no-count"]) == "[]"
+    assert loaded_by([*explain, "--no-count"]) == "[]"
+    assert loaded_by(explain) == "['numpy']"
     assert loaded_by(explain) == "[]"
     assert loaded_by([*explain, "--json"]) == "[]"
 

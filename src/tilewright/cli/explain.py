@@ -1,22 +1,29 @@
-"""`tilewright explain`: what the compiler made of a launch, what limits it, and how the grid fills the GPU."""
+"""`tilewright explain`: what the compiler made of a launch, what it executes, what limits it, how the grid fills
+the GPU."""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.errors import CaseError, LaunchError, TilewrightError
+from tilewright.cli.launches import read_launches
+from tilewright.cli.progress import Progress
+from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
 
 if TYPE_CHECKING:
+    from tilewright.compile import Compiler
+    from tilewright.gpus import Gpu
     from tilewright.launch import Launch
     from tilewright.model import Profile
+    from tilewright.sass import Given
 
 DEFAULT_GPU = "rtx-4070-super"
 EXAMPLE = (
@@ -52,6 +59,20 @@ def explain(
         str | None, typer.Option("--grid", help="The grid of FILE.py:KERNEL: 32,8 or 'cdiv(n, BLOCK)'.")
     ] = None,
     configs: Annotated[bool, typer.Option("--configs", help="One row per configuration.")] = False,
+    count: Annotated[
+        bool | None,
+        typer.Option(
+            "--count/--no-count", help="Count what is executed. [default: count, but not with --configs]"
+        ),
+    ] = None,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assume",
+            metavar="FILE:LINE=VALUE",
+            help="What is loaded at a line, where the count depends on it; repeatable.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON (see: tilewright schema profile).")
     ] = False,
@@ -59,25 +80,25 @@ def explain(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile afresh and keep nothing.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds that one compile may take.")] = 120.0,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Compiles at once. [default: cores]")
+        int | None, typer.Option("--jobs", "-j", min=1, help="Compiles and counts at once. [default: cores]")
     ] = None,
 ) -> None:
-    """Say what the compiler made of a Triton kernel launch and which resource limits it, for any GPU."""
+    """Say what the compiler made of a Triton kernel launch, what it executes and which resource limits it."""
+    from tilewright.cli.counting import read_assumed
     from tilewright.compile import Compiler
     from tilewright.gpus import load
-    from tilewright.model import make_profile
 
     gpus = [load(name) for name in gpu or [DEFAULT_GPU]]
-    launches, varied = _launches(cases, setting or [], args, grid)
-    pairs = [(launch, g) for launch in launches for g in gpus]
+    launches, varied = read_launches(cases, setting or [], args, grid)
     if timeout <= 0:
         raise TilewrightError(f"--timeout must be more than 0 seconds, found {timeout:g}")
+    given = read_assumed(assume or [])
+    wanted = count if count is not None else not configs
     with Compiler(
         workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default"
     ) as compiler:
-        with _Progress(len(pairs)) as progress:
-            results = compiler.compile([(launch, g.target) for launch, g in pairs], progress=progress.update)
-        profiles = [make_profile(launch, g, r) for (launch, g), r in zip(pairs, results, strict=True)]
+        pairs = [(launch, g) for launch in launches for g in gpus]
+        profiles = _profiles(compiler, pairs, wanted, given, jobs)
         if compiler.cache.problem:
             print(f"tilewright: {compiler.cache.problem}", file=sys.stderr)
     _write(output, lambda file: _print(file, profiles, varied, configs, as_json))
@@ -86,78 +107,29 @@ def explain(
         raise typer.Exit(1)
 
 
-def _launches(
-    references: Sequence[str], settings: Sequence[str], args: str | None, grid: str | None
-) -> tuple[list[Launch], list[str]]:
-    """Return the launches asked for, in order, and the names of the parameters that have several values."""
-    from tilewright.launch import (
-        describe_launch,
-        described_parameters,
-        find_kernel,
-        load_case,
-        parse_args,
-        read_settings,
-    )
+def _profiles(
+    compiler: Compiler, pairs: Sequence[tuple[Launch, Gpu]], wanted: bool, given: Sequence[Given], jobs: int | None
+) -> list[Profile]:
+    """Compile every pair of launch and GPU, and count those that fit if that is wanted."""
+    from tilewright.cli.counting import count_profiles
+    from tilewright.model import make_profile
 
-    launches: list[Launch] = []
-    for reference in references:
-        if args is None:
-            if grid is not None:
-                raise LaunchError("--grid goes with --args; a case states its own grid")
-            case = load_case(_case_or_complain(reference))
-            chosen = read_settings(case.case.parameters(), settings)
-            launches += [case.launch(values) for values in chosen]
-        else:
-            if grid is None:
-                raise LaunchError("--args needs --grid too, for example --grid 32,8")
-            _complain_of_case(reference)
-            kernel, described = find_kernel(reference), parse_args(args)
-            chosen = read_settings(described_parameters(kernel, described), settings)
-            launches += [describe_launch(kernel, described, grid, values) for values in chosen]
-    varied = [s.partition("=")[0].strip() for s in settings if "," in s]
-    return launches, varied
+    counter = threading.Thread(target=_load_counter, daemon=True)
+    with Progress(len(pairs), "compiling") as bar:
+
+        def update(done: int, total: int) -> None:
+            # While a worker compiles, this process may as well load what it will count with.
+            if wanted and done < total and not counter.ident and any(g.target.backend == "cuda" for _, g in pairs):
+                counter.start()
+            bar.update(done, total)
+
+        results = compiler.compile([(launch, g.target) for launch, g in pairs], progress=update)
+    profiles = [make_profile(launch, g, r) for (launch, g), r in zip(pairs, results, strict=True)]
+    return count_profiles(profiles, compiler.cache, given, jobs) if wanted else profiles
 
 
-def _file_of(reference: str) -> Path:
-    """The file of FILE.py:NAME, or of FILE.py alone."""
-    return Path(reference.rpartition(":")[0] or reference)
-
-
-def _complain_of_case(reference: str) -> None:
-    """Say what to do when a case is named where a kernel is expected."""
-    from tilewright.launch import is_case_file
-
-    file = _file_of(reference)
-    if file.is_file() and is_case_file(file):
-        raise CaseError(
-            f"{reference} is a case, which states its own arguments and grid: leave out --args and --grid"
-        )
-
-
-def _case_or_complain(reference: str) -> str:
-    """Say what to do when a kernel, or a file of kernels, is named where a case is expected."""
-    from tilewright.launch import find_kernel, is_case_file
-
-    file = _file_of(reference)
-    if file.is_file() and not is_case_file(file):
-        # A file alone is asked for a kernel without a name, which lists those that it has.
-        kernel = find_kernel(reference if ":" in reference else f"{reference}:_")
-        raise CaseError(
-            f"{reference} is a kernel, not a case: describe its arguments, for example "
-            f"--args '{_example_args(kernel.parameters)}' --grid 32"
-        )
-    return reference
-
-
-def _example_args(parameters: Sequence[Any]) -> str:
-    def value(p: Any) -> str:
-        if p.is_constexpr:
-            return "constexpr 128"
-        name = p.name.lower()
-        is_tensor = "ptr" in name or (len(name) == 1 and name not in "nmkd")
-        return "fp32[4096]" if is_tensor else "4096"
-
-    return ", ".join(f"{p.name}: {value(p)}" for p in parameters if not p.has_default)
+def _load_counter() -> None:
+    import tilewright.sass.count  # noqa: F401
 
 
 def _print(
@@ -190,31 +162,3 @@ def _write(output: Path | None, print_to: Callable[[IO[str]], None]) -> None:
         write_whole(output.resolve(), text.getvalue().encode())
     except OSError as e:
         raise TilewrightError(f"cannot write {output}: {e.strerror or e}") from e
-
-
-class _Progress:
-    """A progress bar on stderr when a batch of compiles takes a while and a person is watching."""
-
-    def __init__(self, total: int) -> None:
-        self._wanted = total > 2 and sys.stderr.isatty()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> _Progress:
-        if self._wanted:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("compiling"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("compiling")
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def update(self, done: int, total: int) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total)

@@ -69,6 +69,26 @@ class Cache:
         except OSError as e:
             self.problem = f"the compile cache in {self._folder} could not be written: {e.strerror or e}"
 
+    def get_record(self, key: str) -> dict[str, Any] | None:
+        """Return what `put_record` stored under `key`, or None."""
+        if self._folder is None:
+            return None
+        try:
+            record = json.loads(zlib.decompress((self._folder / f"{key}.z").read_bytes()))
+        except (OSError, ValueError, zlib.error):
+            return None
+        return record if isinstance(record, dict) else None
+
+    def put_record(self, key: str, record: Mapping[str, Any]) -> None:
+        """Store something JSON-ready that depends on nothing but its key; like `put`, it never raises."""
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self._folder / f"{key}.z", zlib.compress(json.dumps(record).encode(), 1))
+        except OSError as e:
+            self.problem = f"the cache in {self._folder} could not be written: {e.strerror or e}"
+
     def size(self) -> tuple[int, int]:
         """Return (entries, bytes)."""
         files = list(self._folder.glob("*.z")) if self._folder else []

@@ -13,7 +13,16 @@ from tilewright.launch.case import (
 from tilewright.launch.describe import describe_launch, described_parameters, parse_args, parse_grid
 from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
 from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, short_path
-from tilewright.launch.launch import Arg, Descriptor, Launch, Scalar, Tensor, contiguous_strides, make_launch
+from tilewright.launch.launch import (
+    Arg,
+    Descriptor,
+    Launch,
+    Needed,
+    Scalar,
+    Tensor,
+    contiguous_strides,
+    make_launch,
+)
 
 __all__ = [
     "DTYPE_NAMES",
@@ -25,6 +34,7 @@ __all__ = [
     "Descriptor",
     "KernelSource",
     "Launch",
+    "Needed",
     "Param",
     "Parameter",
     "Scalar",

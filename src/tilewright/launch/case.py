@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.errors import CaseError, TilewrightError, did_you_mean
 from tilewright.launch.kernel import find_kernel, short_path
-from tilewright.launch.launch import Arg, Launch, Scalar, make_launch
+from tilewright.launch.launch import Arg, Launch, Needed, Scalar, make_launch
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class Case:
     inputs: Callable[..., Any] | None = None
     run: Callable[..., Any] | None = None
     reference: Callable[..., Any] | None = None
-    needed_operations: Callable[[Any], float] | None = None
-    needed_bytes: Callable[[Any], float] | None = None
+    needed_operations: Callable[[Any], float | None] | None = None
+    needed_bytes: Callable[[Any], float | None] | None = None
 
     def parameters(self) -> dict[str, Param]:
         """Return the case's parameters with the launch options among them."""
@@ -155,6 +155,7 @@ class CaseRef:
             if self.case.check and (complaint := self.case.check(p)):
                 raise CaseError(complaint)
             args, grid = self.case.args(p), self.case.grid(p)
+            needed = _needed(self.case, p)
             if not isinstance(grid, (tuple, list)):
                 raise CaseError(
                     f"grid must give a tuple of one to three sizes, such as (32,), found {grid!r}"
@@ -173,7 +174,21 @@ class CaseRef:
             options=self.case.options,
             case=self.name,
             parameters=p.to_dict(),
+            needed=needed,
         )
+
+
+def _needed(case: Case, p: Values) -> Needed | None:
+    """Return what a case says that its algorithm needs; raise CaseError for what is no count."""
+    if case.needed_operations is None and case.needed_bytes is None:
+        return None
+    found: list[int | None] = []
+    for name, ask in (("needed_operations", case.needed_operations), ("needed_bytes", case.needed_bytes)):
+        value = ask(p) if ask is not None else None
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
+            raise CaseError(f"{name} must give a number of 0 or more, or None, found {value!r}")
+        found.append(None if value is None else round(value))
+    return Needed(*found)
 
 
 def load_case(reference: str) -> CaseRef:

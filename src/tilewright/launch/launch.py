@@ -106,12 +106,21 @@ Arg: TypeAlias = "Tensor | Descriptor | DType | Scalar"
 
 
 @dataclass(frozen=True)
+class Needed:
+    """What the algorithm needs at least: operations (a multiply-add counts two) and bytes from and to DRAM."""
+
+    operations: int | None
+    bytes: int | None
+
+
+@dataclass(frozen=True)
 class Launch:
     """One launch of one kernel.
 
     `args` holds every parameter's value in the kernel's order, constexprs among them; `num_stages` None
     means the backend's default; `options` are further compile options by Triton's names; `parameters` are
-    the values of the case that made this launch, `assumed` what was taken for granted, in words.
+    the values of the case that made this launch, `assumed` what was taken for granted, in words; `needed`
+    is what the case says that the algorithm needs, None where it says nothing.
     """
 
     kernel: KernelSource
@@ -124,6 +133,7 @@ class Launch:
     case: str | None = None
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
+    needed: Needed | None = None
 
     @property
     def programs(self) -> int:
@@ -190,6 +200,7 @@ def make_launch(
     case: str | None = None,
     parameters: Mapping[str, Scalar] | None = None,
     assumed: Sequence[str] = (),
+    needed: Needed | None = None,
 ) -> Launch:
     """Check the arguments against the kernel's parameters and return the Launch, or raise LaunchError."""
     # As in Triton, a keyword that is both a parameter and an option is both.
@@ -212,6 +223,7 @@ def make_launch(
         case=case,
         parameters=dict(parameters or {}),
         assumed=tuple(assumed),
+        needed=needed,
     )
 
 

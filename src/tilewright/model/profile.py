@@ -8,8 +8,10 @@ from typing import Any
 from tilewright.compile import Compiled, Failure, Result
 from tilewright.gpus import Gpu
 from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread, waves
-from tilewright.launch import Launch
+from tilewright.launch import Launch, Needed
 from tilewright.model.cliffs import Cliff, find_cliffs, occupancy_of
+from tilewright.model.counted import counters_dict
+from tilewright.sass import Counters
 from tilewright.ttgir import Layout, summarise
 
 SCHEMA = "tilewright.profile/1"
@@ -29,7 +31,8 @@ class DoesNotFit:
 class Profile:
     """A launch on a GPU. Where compiling failed, `failure` says why and everything after it is None.
 
-    `register_cap` is the most registers per thread with which one program of so many warps fits.
+    `register_cap` is the most registers per thread with which one program of so many warps fits. `counters` is
+    what the launch executes; None where it was not counted.
     """
 
     launch: Launch
@@ -42,6 +45,20 @@ class Profile:
     waves: Waves | None
     cliffs: tuple[Cliff, ...]
     register_cap: int | None
+    counters: Counters | None = None
+
+    @property
+    def needed(self) -> Needed | None:
+        """What the case says that its algorithm needs; None where it says nothing."""
+        return self.launch.needed
+
+    @property
+    def needed_factor(self) -> float | None:
+        """Tensor operations executed over operations needed; None where either is unknown or zero."""
+        executed = self.counters.total_tensor_ops if self.counters else None
+        if not executed or self.needed is None or not self.needed.operations:
+            return None
+        return executed / self.needed.operations
 
     @property
     def fits(self) -> bool:
@@ -58,8 +75,12 @@ class Profile:
             return None
         return self.compiled.shared_bytes - sum(s or 0 for s in sizes)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, schema `tilewright.profile/1`."""
+    def to_dict(self, instructions: bool = False) -> dict[str, Any]:
+        """Return the JSON form, schema `tilewright.profile/1`.
+
+        instructions: with the counts of every machine instruction, which are most of what there is to say.
+        """
+        own = str(self.launch.kernel.path)
         return {
             "schema": SCHEMA,
             "kernel": self.launch.kernel.to_dict(),
@@ -79,6 +100,8 @@ class Profile:
             "registers": {"cap": self.register_cap} if self.compiled else None,
             "occupancy": _occupancy_dict(self.occupancy, self.cliffs) if self.occupancy else None,
             "waves": asdict(self.waves) if self.waves else None,
+            "needed": asdict(self.needed) if self.needed else None,
+            "counters": counters_dict(self.counters, own, instructions) if self.counters else None,
         }
 
     def _shared_dict(self) -> dict[str, Any] | None:
@@ -91,8 +114,8 @@ class Profile:
         }
 
 
-def make_profile(launch: Launch, gpu: Gpu, result: Result) -> Profile:
-    """Work out a Profile from a compile's result."""
+def make_profile(launch: Launch, gpu: Gpu, result: Result, counters: Counters | None = None) -> Profile:
+    """Work out a Profile from a compile's result, and from its counters where there are any."""
     if isinstance(result, Failure):
         fit = _failed_for_resources(result)
         return Profile(launch, gpu, None, result, None, fit, None, None, (), None)
@@ -116,6 +139,7 @@ def make_profile(launch: Launch, gpu: Gpu, result: Result) -> Profile:
         waves=filled,
         cliffs=find_cliffs(gpu, result, layout, found),
         register_cap=cap,
+        counters=counters,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tilewright.launch import Descriptor, Tensor
 from tilewright.model import Profile
-from tilewright.report import words
+from tilewright.report import counts, words
 from tilewright.report.page import Page
 
 
@@ -17,13 +17,18 @@ def print_profile(page: Page, p: Profile) -> None:
     for sentence in words.in_short(p):
         page.paragraph(sentence)
     if p.compiled is not None:
+        counts.print_executed(page, p)
+        counts.print_source(page, p)
         _what_was_compiled(page, p)
         _warps(page, p)
         _trips(page, p)
         _shared(page, p)
+        counts.print_traffic(page, p)
+        counts.print_pipes(page, p)
         _limits(page, p)
         _grid(page, p)
         _registers(page, p)
+        counts.print_limits_of_count(page, p)
         if p.compiled.notes:
             page.heading("NOTES")
         for note in p.compiled.notes:
@@ -41,8 +46,15 @@ def _title(page: Page, p: Profile) -> None:
         how = "from the cache; compiling took" if c.cached else "in"
         stop = "" if c.depth == "binary" else ", middle end only"
         page.paragraph(
-            f"compiled by Triton {c.triton_version} {how} {c.seconds:.2f} s{stop}; nothing measured", mark=""
+            f"compiled by Triton {c.triton_version} {how} {c.seconds:.2f} s{stop}{_counted(p)}; nothing measured",
+            mark="",
         )
+
+
+def _counted(p: Profile) -> str:
+    if p.counters is None:
+        return ""
+    return f"; counting took {p.counters.seconds:.2f} s" if p.counters.cached else f", counted in {p.counters.seconds:.2f} s"
 
 
 def _value(value: object) -> str:

@@ -1,0 +1,86 @@
+"""From the words of the command line to launches: cases, kernels that are described, and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import CaseError, LaunchError
+
+if TYPE_CHECKING:
+    from tilewright.launch import Launch
+
+
+def read_launches(
+    references: Sequence[str], settings: Sequence[str], args: str | None, grid: str | None
+) -> tuple[list[Launch], list[str]]:
+    """Return the launches asked for, in order, and the names of the parameters that have several values."""
+    from tilewright.launch import (
+        describe_launch,
+        described_parameters,
+        find_kernel,
+        load_case,
+        parse_args,
+        read_settings,
+    )
+
+    launches: list[Launch] = []
+    for reference in references:
+        if args is None:
+            if grid is not None:
+                raise LaunchError("--grid goes with --args; a case states its own grid")
+            case = load_case(_case_or_complain(reference))
+            chosen = read_settings(case.case.parameters(), settings)
+            launches += [case.launch(values) for values in chosen]
+        else:
+            if grid is None:
+                raise LaunchError("--args needs --grid too, for example --grid 32,8")
+            _complain_of_case(reference)
+            kernel, described = find_kernel(reference), parse_args(args)
+            chosen = read_settings(described_parameters(kernel, described), settings)
+            launches += [describe_launch(kernel, described, grid, values) for values in chosen]
+    varied = [s.partition("=")[0].strip() for s in settings if "," in s]
+    return launches, varied
+
+
+def _file_of(reference: str) -> Path:
+    """The file of FILE.py:NAME, or of FILE.py alone."""
+    return Path(reference.rpartition(":")[0] or reference)
+
+
+def _complain_of_case(reference: str) -> None:
+    """Say what to do when a case is named where a kernel is expected."""
+    from tilewright.launch import is_case_file
+
+    file = _file_of(reference)
+    if file.is_file() and is_case_file(file):
+        raise CaseError(
+            f"{reference} is a case, which states its own arguments and grid: leave out --args and --grid"
+        )
+
+
+def _case_or_complain(reference: str) -> str:
+    """Say what to do when a kernel, or a file of kernels, is named where a case is expected."""
+    from tilewright.launch import find_kernel, is_case_file
+
+    file = _file_of(reference)
+    if file.is_file() and not is_case_file(file):
+        # A file alone is asked for a kernel without a name, which lists those that it has.
+        kernel = find_kernel(reference if ":" in reference else f"{reference}:_")
+        raise CaseError(
+            f"{reference} is a kernel, not a case: describe its arguments, for example "
+            f"--args '{_example_args(kernel.parameters)}' --grid 32"
+        )
+    return reference
+
+
+def _example_args(parameters: Sequence[Any]) -> str:
+    def value(p: Any) -> str:
+        if p.is_constexpr:
+            return "constexpr 128"
+        name = p.name.lower()
+        is_tensor = "ptr" in name or (len(name) == 1 and name not in "nmkd")
+        return "fp32[4096]" if is_tensor else "4096"
+
+    return ", ".join(f"{p.name}: {value(p)}" for p in parameters if not p.has_default)

@@ -1,0 +1,253 @@
+"""What a launch executes, as sections of the page: totals, instructions by line, memory traffic, pipes, unknowns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.launch import short_path
+from tilewright.model import Profile, SourceLine, source_lines
+from tilewright.model.counted import mean_per_program, opcode, same_file
+from tilewright.report import figures, words
+from tilewright.report.page import Page
+from tilewright.sass import Access, Counters, Unknown
+
+SHOWN = 0.01
+"""Share of the instructions (or of tensor operations, or bytes from L2) from which a line is on the page."""
+MOST_LINES = 18
+SOURCE_COLUMNS = 44
+PIPES = {
+    "fma": "multiply and add",
+    "alu": "compare, select, logic, convert",
+    "lsu": "loads, stores, shuffles",
+    "xu": "exp2, log2, reciprocals",
+    "tensor": "tensor cores",
+    "uniform": "once a warp: loop counters, addresses",
+    "fp64": "fp64",
+    "cbu": "control",
+    "tma": "tensor copies",
+    "other": "branches, barriers, waits",
+}
+
+
+def print_executed(page: Page, p: Profile) -> None:
+    """Print the totals, or why there are none."""
+    c = p.counters
+    if c is None:
+        return
+    page.heading("WHAT IT EXECUTES", "counted from the machine code")
+    if c.instructions is None:
+        for unknown in c.unknown:
+            page.paragraph(unknown_words(unknown))
+        return
+    page.table([row for row in _totals(p, c) if row], right=[1])
+
+
+def _totals(p: Profile, c: Counters) -> list[tuple[str, str, str]]:
+    assert c.instructions is not None
+    rows = [("warp instructions", figures.count(c.instructions), spread_words(c))]
+    tensor = c.total_tensor_ops
+    types = ", ".join(f"{t.inputs} into {t.accumulator}" for t in c.tensor_ops)
+    if tensor is None:
+        rows.append(("tensor operations", "unknown", ""))
+    elif tensor:
+        needed = f"{needed_words(p)}; " if p.needed_factor else ""
+        rows.append(("tensor operations", figures.count(tensor), f"{needed}{types}"))
+    if c.barriers:
+        each = c.barriers / (c.programs * p.launch.num_warps)
+        rows.append(("barriers", figures.count(c.barriers), f"{each:,.0f} for each warp"))
+    if c.traffic is not None:
+        rows.append(_from_l2(p, c))
+    if c.spill_loads or c.spill_stores:
+        spilled = f"{figures.count(c.spill_stores)} stores and {figures.count(c.spill_loads)} loads"
+        rows.append(("of spilled registers", spilled, ""))
+    return rows
+
+
+def _from_l2(p: Profile, c: Counters) -> tuple[str, str, str]:
+    assert c.traffic is not None
+    moved = c.traffic.l2_to_sm_bytes
+    if moved is None:
+        return "from L2 into the SMs", "unknown", "the reason is below"
+    how = "exactly" if c.traffic.l2_exact else "at most: what hits in L1 is not fetched again"
+    needed = p.needed.bytes if p.needed else None
+    return "from L2 into the SMs", figures.size(moved), f"{how}{f'; {figures.size(needed)} needed' if needed else ''}"
+
+
+def needed_words(p: Profile) -> str:
+    """`137.4 G needed: 1.5x`."""
+    assert p.needed is not None
+    assert p.needed.operations is not None
+    assert p.needed_factor is not None
+    return f"{figures.count(p.needed.operations)} needed: {words.times(p.needed_factor)}"
+
+
+def spread_words(c: Counters) -> str:
+    """Say how many instructions a program executes, and how programs differ."""
+    mean = mean_per_program(c)
+    if c.spread is None or mean is None:
+        return "the grid is empty" if not c.programs else ""
+    s = c.spread
+    if s.least == s.most:
+        return f"{s.most:,} in every program"
+    return f"{s.least:,} to {s.most:,} a program, {mean:,.0f} on average: the longest is {s.most / mean:.2g}x that"
+
+
+def unknown_words(u: Unknown) -> str:
+    """Say what is not known, why, where, and how to help."""
+    where = f" (line {u.place.line} of {short_path(u.place.file)})" if u.place else ""
+    text = f"{u.what[:1].upper()}{u.what[1:]} not known: {u.reason}{where}."
+    return f"{text} {hint}" if (hint := _hint(u)) else text
+
+
+def _hint(u: Unknown) -> str:
+    loaded = u.instruction is not None and any(f"{op}" in u.instruction for op in ("LDG", "LDS", "LD.", "ATOM"))
+    if u.place is None or not loaded:
+        return ""
+    name = short_path(u.place.file).rpartition("/")[2]
+    return f"If you know the value that is loaded there: --assume {name}:{u.place.line}=VALUE"
+
+
+def print_source(page: Page, p: Profile) -> None:
+    """Print the lines where the instructions go, in the order of the source."""
+    c = p.counters
+    if c is None or not c.instructions:
+        return
+    own = str(p.launch.kernel.path)
+    lines = [x for x in source_lines(c, own) if x.instructions]
+    shown = _worth_showing(lines, c)
+    page.heading("WHERE THE INSTRUCTIONS GO", f"{figures.count(c.instructions)} warp instructions")
+    line_table(page, shown, c, own)
+    rest = [x for x in lines if x not in shown]
+    if rest:
+        left = sum(x.instructions for x in rest)
+        page.line(f"  {words.plural(len(rest), 'more line')}: {figures.share(left, c.instructions)}  (all: --lines)")
+    placed = sum(x.instructions for x in lines)
+    if placed < c.instructions:
+        lost = figures.share(c.instructions - placed, c.instructions)
+        page.line(f"  {lost} the compiler gives no line for")
+
+
+def _worth_showing(lines: Sequence[SourceLine], c: Counters) -> list[SourceLine]:
+    tensor = sum(x.tensor_ops for x in lines)
+    fetched = sum(x.from_l2_bytes or 0 for x in lines)
+
+    def weight(x: SourceLine) -> float:
+        return max(
+            figures.ratio(x.instructions, c.instructions or 0),
+            x.tensor_ops / tensor if tensor else 0.0,
+            (x.from_l2_bytes or 0) / fetched if fetched else 0.0,
+        )
+
+    heaviest = sorted((x for x in lines if weight(x) >= SHOWN), key=weight, reverse=True)[:MOST_LINES]
+    return [x for x in lines if x in heaviest]
+
+
+def line_table(page: Page, lines: Sequence[SourceLine], c: Counters, own: str) -> None:
+    """Print lines of source with what they execute; columns that hold nothing are left out."""
+    total = c.instructions or 0
+    most = max((x.instructions for x in lines), default=0)
+    rows = [
+        (
+            str(x.place.line) if same_file(x.place.file, own) else str(x.place),
+            figures.count(x.instructions),
+            figures.share(x.instructions, total),
+            figures.bar(x.instructions, most),
+            figures.count(x.tensor_ops) if x.tensor_ops else "",
+            "unknown" if x.from_l2_bytes is None else figures.size(x.from_l2_bytes) if x.from_l2_bytes else "",
+            cut(words.source_line(x.place.file, x.place.line)),
+        )
+        for x in lines
+    ]
+    head = ("line", "warp instr.", "", "", "tensor ops", "from L2", "")
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    page.table([[row[i] for i in kept] for row in rows], head=[head[i] for i in kept], right=_flush(kept))
+
+
+def _flush(kept: Sequence[int]) -> list[int]:
+    return [at for at, column in enumerate(kept) if column in (0, 1, 2, 4, 5)]
+
+
+def cut(text: str, columns: int = SOURCE_COLUMNS) -> str:
+    """Shorten a line of source, its trailing comment first."""
+    bare = text.partition("  # ")[0].rstrip()
+    return bare if len(bare) <= columns else f"{bare[: columns - 3]}..."
+
+
+def print_traffic(page: Page, p: Profile) -> None:
+    """Print memory traffic by kind of access."""
+    t = p.counters.traffic if p.counters else None
+    if t is None or not t.kinds:
+        return
+    moved = "bytes from L2 unknown" if t.l2_to_sm_bytes is None else f"{figures.size(t.l2_to_sm_bytes)} from L2"
+    page.heading("MEMORY TRAFFIC", f"{moved}{', exactly' if t.l2_exact else ', at most' if t.l2_to_sm_bytes else ''}")
+    rows = [
+        (kind, figures.count(a.instructions), figures.size(a.bytes) if a.bytes else "", *quality(a))
+        for kind, a in t.kinds.items()
+        if a.instructions
+    ]
+    page.table(rows, head=("", "warp instr.", "bytes", "a request", "ideal", ""), right=[1, 2, 3, 4])
+
+
+def quality(a: Access) -> tuple[str, str, str]:
+    """Sectors or passes a request, the ideal, and the excess in words."""
+    if a.sectors:
+        per, ideal = a.sectors / max(a.requests, 1), a.ideal_sectors / max(a.requests, 1)
+        excess = figures.ratio(a.sectors, a.ideal_sectors)
+        said = "every sector is full" if excess < 1.005 else f"{words.times(excess)} the sectors that the bytes fill"
+        if a.wavefronts > 1.005 * a.ideal_wavefronts and a.ideal_wavefronts:
+            said += f"; {conflicts(a)}"
+        return f"{per:.3g} sectors", f"{ideal:.3g}", said
+    if a.wavefronts:
+        per, ideal = a.wavefronts / max(a.requests, 1), a.ideal_wavefronts / max(a.requests, 1)
+        return f"{per:.3g} passes", f"{ideal:.3g}", conflicts(a)
+    return "", "", ""
+
+
+def conflicts(a: Access) -> str:
+    """Say whether lanes meet on a bank of shared memory."""
+    excess = figures.ratio(a.wavefronts, a.ideal_wavefronts)
+    return "no bank conflicts" if excess < 1.005 else f"{words.times(excess)} the passes: bank conflicts"
+
+
+def print_pipes(page: Page, p: Profile) -> None:
+    """Print instructions by the pipe that executes them, with the opcodes that are most of it."""
+    c = p.counters
+    if c is None or not c.instructions:
+        return
+    page.heading("INSTRUCTIONS BY PIPE")
+    of_pipe: dict[str, dict[str, int]] = {}
+    for row in c.by_instruction:
+        if row.executed:
+            opcodes = of_pipe.setdefault(row.pipe, {})
+            name = opcode(row.text)
+            opcodes[name] = opcodes.get(name, 0) + row.executed
+    rows = []
+    most = max(c.by_pipe.values())
+    for pipe, number in c.by_pipe.items():
+        top = sorted(of_pipe.get(pipe, {}).items(), key=lambda item: -item[1])[:3]
+        rows.append(
+            (
+                pipe,
+                figures.count(number),
+                figures.share(number, c.instructions),
+                figures.bar(number, most),
+                ", ".join(f"{name} {figures.count(n)}" for name, n in top),
+                PIPES.get(pipe, ""),
+            )
+        )
+    page.table(rows, right=[1, 2])
+
+
+def print_limits_of_count(page: Page, p: Profile) -> None:
+    """Print what the count assumes, and what it could not know."""
+    c = p.counters
+    if c is None:
+        return
+    if c.assumptions:
+        page.heading("THE COUNT ASSUMES THAT")
+        for text in c.assumptions:
+            page.paragraph(text)
+    if c.unknown and c.instructions is not None:
+        page.heading("NOT KNOWN")
+        for unknown in c.unknown:
+            page.paragraph(unknown_words(unknown))
