@@ -73,6 +73,14 @@ def explain(
             help="What is loaded at a line, where the count depends on it; repeatable.",
         ),
     ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="List every line's counts, with what is inlined into it.")
+    ] = False,
+    source: Annotated[bool, typer.Option("--source", help="List the source with executed counts.")] = False,
+    sass: Annotated[
+        bool, typer.Option("--sass", help="List the machine code with executed counts; also in --json.")
+    ] = False,
+    ptx: Annotated[bool, typer.Option("--ptx", help="List the PTX with executed counts.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON (see: tilewright schema profile).")
     ] = False,
@@ -93,6 +101,9 @@ def explain(
     if timeout <= 0:
         raise TilewrightError(f"--timeout must be more than 0 seconds, found {timeout:g}")
     given = read_assumed(assume or [])
+    asked = {"lines": lines, "source": source, "sass": sass, "ptx": ptx}
+    listings = [name for name, wanted in asked.items() if wanted]
+    _check_listings(listings, len(launches) * len(gpus), configs, count, as_json)
     wanted = count if count is not None else not configs
     with Compiler(
         workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default"
@@ -101,14 +112,18 @@ def explain(
         profiles = _profiles(compiler, pairs, wanted, given, jobs)
         if compiler.cache.problem:
             print(f"tilewright: {compiler.cache.problem}", file=sys.stderr)
-    _write(output, lambda file: _print(file, profiles, varied, configs, as_json))
+    _write(output, lambda file: _print(file, profiles, varied, configs, as_json, listings))
     broken = [p for p in profiles if p.compiled is None and p.does_not_fit is None]
     if broken and (not configs or len(broken) == len(profiles)):
         raise typer.Exit(1)
 
 
 def _profiles(
-    compiler: Compiler, pairs: Sequence[tuple[Launch, Gpu]], wanted: bool, given: Sequence[Given], jobs: int | None
+    compiler: Compiler,
+    pairs: Sequence[tuple[Launch, Gpu]],
+    wanted: bool,
+    given: Sequence[Given],
+    jobs: int | None,
 ) -> list[Profile]:
     """Compile every pair of launch and GPU, and count those that fit if that is wanted."""
     from tilewright.cli.counting import count_profiles
@@ -119,7 +134,12 @@ def _profiles(
 
         def update(done: int, total: int) -> None:
             # While a worker compiles, this process may as well load what it will count with.
-            if wanted and done < total and not counter.ident and any(g.target.backend == "cuda" for _, g in pairs):
+            if (
+                wanted
+                and done < total
+                and not counter.ident
+                and any(g.target.backend == "cuda" for _, g in pairs)
+            ):
                 counter.start()
             bar.update(done, total)
 
@@ -132,18 +152,43 @@ def _load_counter() -> None:
     import tilewright.sass.count  # noqa: F401
 
 
+def _check_listings(
+    listings: Sequence[str], several: int, configs: bool, count: bool | None, as_json: bool
+) -> None:
+    """Complain of a listing that cannot be printed."""
+    for name in listings:
+        if several > 1 and not (as_json and name == "sass"):
+            raise TilewrightError(f"--{name} lists one launch on one GPU, and {several} were asked for")
+        if configs and not as_json:
+            raise TilewrightError(f"--{name} lists one launch: leave out --configs")
+        if count is False:
+            raise TilewrightError(f"--{name} lists counts: leave out --no-count")
+        if as_json and name != "sass":
+            raise TilewrightError(
+                f"--{name} is a page: with --json, counts by line are always there, and --sass adds "
+                "those by instruction"
+            )
+
+
 def _print(
-    file: IO[str], profiles: Sequence[Profile], varied: Sequence[str], configs: bool, as_json: bool
+    file: IO[str],
+    profiles: Sequence[Profile],
+    varied: Sequence[str],
+    configs: bool,
+    as_json: bool,
+    listings: Sequence[str],
 ) -> None:
     if as_json:
-        dicts = [p.to_dict() for p in profiles]
+        dicts = [p.to_dict(instructions="sass" in listings) for p in profiles]
         json.dump(dicts[0] if len(dicts) == 1 else dicts, file, indent=2)
         file.write("\n")
         return
-    from tilewright.report import Page, print_configs, print_profile, print_side_by_side
+    from tilewright.report import Page, print_configs, print_listings, print_profile, print_side_by_side
 
     page = Page(file)
-    if configs:
+    if listings:
+        print_listings(page, profiles[0], listings)
+    elif configs:
         print_configs(page, profiles, varied)
     elif len(profiles) == 1:
         print_profile(page, profiles[0])

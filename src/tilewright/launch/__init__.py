@@ -12,7 +12,7 @@ from tilewright.launch.case import (
 )
 from tilewright.launch.describe import describe_launch, described_parameters, parse_args, parse_grid
 from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
-from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, short_path
+from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, functions_of, short_path
 from tilewright.launch.launch import (
     Arg,
     Descriptor,
@@ -45,6 +45,7 @@ __all__ = [
     "described_parameters",
     "dtype",
     "find_kernel",
+    "functions_of",
     "is_case_file",
     "load_case",
     "make_launch",

@@ -119,6 +119,15 @@ def _parse(path: Path, _mtime_ns: int) -> ast.Module:
         raise KernelError(f"cannot read {short_path(path)}: {e}") from e
 
 
+def functions_of(path: Path | str) -> list[tuple[int, int]]:
+    """Return (first line, last line) of every function of a source file; nothing where it cannot be read."""
+    path = Path(path)
+    try:
+        return [(f.lineno, f.end_lineno or f.lineno) for f in _functions(path).values()]
+    except KernelError:
+        return []
+
+
 def _functions(path: Path) -> dict[str, ast.FunctionDef]:
     if not path.is_file():
         raise KernelError(f"no such file: {short_path(path)}")

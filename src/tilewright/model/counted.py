@@ -50,7 +50,9 @@ def opcode(text: str) -> str:
 
 def same_file(one: str, other: str) -> bool:
     """Whether two paths name the same source: debug information may hold the file's name alone."""
-    return one == other or (("/" not in one or "/" not in other) and one.rpartition("/")[2] == other.rpartition("/")[2])
+    return one == other or (
+        ("/" not in one or "/" not in other) and one.rpartition("/")[2] == other.rpartition("/")[2]
+    )
 
 
 def place_of(row: InstructionCount, own: str) -> Place | None:

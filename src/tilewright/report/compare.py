@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.launch import LAUNCH_OPTIONS
 from tilewright.model import Profile
 from tilewright.report import words
+from tilewright.report.in_short import in_short
 from tilewright.report.page import Page
 
 COLUMNS = 4
@@ -33,7 +34,7 @@ def _side_by_side(page: Page, profiles: Sequence[Profile], differing: Sequence[s
     for p in profiles:
         settings = ", ".join(f"{name}={_setting(p, name)}" for name in differing)
         page.paragraph(f"{_case_name(p)} on {p.gpu.name}{': ' if settings else ''}{settings}", mark="")
-        for sentence in words.in_short(p):
+        for sentence in in_short(p):
             page.paragraph(sentence)
         page.line()
     rows = [(name, *(_setting(p, name) for p in profiles)) for name in differing]

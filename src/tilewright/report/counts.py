@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 
-from tilewright.launch import short_path
+from tilewright.launch import functions_of, short_path
 from tilewright.model import Profile, SourceLine, source_lines
 from tilewright.model.counted import mean_per_program, opcode, same_file
 from tilewright.report import figures, words
@@ -14,19 +15,21 @@ from tilewright.sass import Access, Counters, Unknown
 SHOWN = 0.01
 """Share of the instructions (or of tensor operations, or bytes from L2) from which a line is on the page."""
 MOST_LINES = 18
-SOURCE_COLUMNS = 44
 PIPES = {
-    "fma": "multiply and add",
-    "alu": "compare, select, logic, convert",
-    "lsu": "loads, stores, shuffles",
-    "xu": "exp2, log2, reciprocals",
+    "fma": "multiply, add",
+    "alu": "compare, select, convert",
+    "lsu": "load, store, shuffle",
+    "xu": "exp2, log2, 1/x",
     "tensor": "tensor cores",
-    "uniform": "once a warp: loop counters, addresses",
+    "uniform": "once a warp: addresses",
     "fp64": "fp64",
     "cbu": "control",
     "tma": "tensor copies",
-    "other": "branches, barriers, waits",
+    "other": "branch, barrier, wait",
 }
+LEAST_PIPE = 0.001
+"""Share of the instructions below which a pipe is not on the page."""
+MOST_OPCODES = 4
 
 
 def print_executed(page: Page, p: Profile) -> None:
@@ -70,7 +73,11 @@ def _from_l2(p: Profile, c: Counters) -> tuple[str, str, str]:
         return "from L2 into the SMs", "unknown", "the reason is below"
     how = "exactly" if c.traffic.l2_exact else "at most: what hits in L1 is not fetched again"
     needed = p.needed.bytes if p.needed else None
-    return "from L2 into the SMs", figures.size(moved), f"{how}{f'; {figures.size(needed)} needed' if needed else ''}"
+    return (
+        "from L2 into the SMs",
+        figures.size(moved),
+        f"{how}{f'; {figures.size(needed)} needed' if needed else ''}",
+    )
 
 
 def needed_words(p: Profile) -> str:
@@ -78,6 +85,8 @@ def needed_words(p: Profile) -> str:
     assert p.needed is not None
     assert p.needed.operations is not None
     assert p.needed_factor is not None
+    if abs(p.needed_factor - 1) < 0.005:
+        return "as many as needed"
     return f"{figures.count(p.needed.operations)} needed: {words.times(p.needed_factor)}"
 
 
@@ -89,7 +98,7 @@ def spread_words(c: Counters) -> str:
     s = c.spread
     if s.least == s.most:
         return f"{s.most:,} in every program"
-    return f"{s.least:,} to {s.most:,} a program, {mean:,.0f} on average: the longest is {s.most / mean:.2g}x that"
+    return f"{s.least:,} to {s.most:,} a program, {mean:,.0f} on average"
 
 
 def unknown_words(u: Unknown) -> str:
@@ -100,7 +109,9 @@ def unknown_words(u: Unknown) -> str:
 
 
 def _hint(u: Unknown) -> str:
-    loaded = u.instruction is not None and any(f"{op}" in u.instruction for op in ("LDG", "LDS", "LD.", "ATOM"))
+    loaded = u.instruction is not None and any(
+        f"{op}" in u.instruction for op in ("LDG", "LDS", "LD.", "ATOM")
+    )
     if u.place is None or not loaded:
         return ""
     name = short_path(u.place.file).rpartition("/")[2]
@@ -116,11 +127,13 @@ def print_source(page: Page, p: Profile) -> None:
     lines = [x for x in source_lines(c, own) if x.instructions]
     shown = _worth_showing(lines, c)
     page.heading("WHERE THE INSTRUCTIONS GO", f"{figures.count(c.instructions)} warp instructions")
-    line_table(page, shown, c, own)
+    line_table(page, shown, p)
     rest = [x for x in lines if x not in shown]
     if rest:
         left = sum(x.instructions for x in rest)
-        page.line(f"  {words.plural(len(rest), 'more line')}: {figures.share(left, c.instructions)}  (all: --lines)")
+        page.line(
+            f"  {words.plural(len(rest), 'more line')}: {figures.share(left, c.instructions)}  (all: --lines)"
+        )
     placed = sum(x.instructions for x in lines)
     if placed < c.instructions:
         lost = figures.share(c.instructions - placed, c.instructions)
@@ -142,35 +155,63 @@ def _worth_showing(lines: Sequence[SourceLine], c: Counters) -> list[SourceLine]
     return [x for x in lines if x in heaviest]
 
 
-def line_table(page: Page, lines: Sequence[SourceLine], c: Counters, own: str) -> None:
-    """Print lines of source with what they execute; columns that hold nothing are left out."""
-    total = c.instructions or 0
+def line_table(page: Page, lines: Sequence[SourceLine], p: Profile) -> None:
+    """Print lines of source with what they execute; columns that hold nothing are left out.
+
+    Where they belong to several functions, each begins with its `def`.
+    """
+    assert p.counters is not None
+    total, own = p.counters.instructions or 0, str(p.launch.kernel.path)
     most = max((x.instructions for x in lines), default=0)
-    rows = [
-        (
-            str(x.place.line) if same_file(x.place.file, own) else str(x.place),
-            figures.count(x.instructions),
-            figures.share(x.instructions, total),
-            figures.bar(x.instructions, most),
-            figures.count(x.tensor_ops) if x.tensor_ops else "",
-            "unknown" if x.from_l2_bytes is None else figures.size(x.from_l2_bytes) if x.from_l2_bytes else "",
-            cut(words.source_line(x.place.file, x.place.line)),
+    functions = functions_of(own)
+    several = len({_function(functions, x.place.line) for x in lines if same_file(x.place.file, own)}) > 1
+    rows: list[tuple[str, ...]] = []
+    begun = None
+    for x in lines:
+        at_home = same_file(x.place.file, own)
+        function = _function(functions, x.place.line) if at_home else None
+        if several and function is not None and function != begun:
+            rows.append((str(function), "", "", "", "", "", raw_line(own, function)))
+            begun = function
+        rows.append(
+            (
+                str(x.place.line) if at_home else str(x.place),
+                figures.count(x.instructions),
+                figures.share(x.instructions, total),
+                figures.bar(x.instructions, most),
+                figures.count(x.tensor_ops) if x.tensor_ops else "",
+                "unknown"
+                if x.from_l2_bytes is None
+                else figures.size(x.from_l2_bytes)
+                if x.from_l2_bytes
+                else "",
+                raw_line(x.place.file, x.place.line),
+            )
         )
-        for x in lines
-    ]
-    head = ("line", "warp instr.", "", "", "tensor ops", "from L2", "")
-    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    page.table([[row[i] for i in kept] for row in rows], head=[head[i] for i in kept], right=_flush(kept))
+    texts = _dedented([row[-1] for row in rows])
+    page.table(
+        [(*row[:-1], text) for row, text in zip(rows, texts, strict=True)],
+        head=("line", "instr.", "", "", "tensor", "from L2", ""),
+        right=(0, 1, 2, 4, 5),
+        cut=True,
+        drop_empty=True,
+    )
 
 
-def _flush(kept: Sequence[int]) -> list[int]:
-    return [at for at, column in enumerate(kept) if column in (0, 1, 2, 4, 5)]
+def raw_line(file: str, line: int) -> str:
+    """Return a line of source with its indentation, without a trailing comment."""
+    text = linecache.getline(file, line).rstrip()
+    return text.partition("  # ")[0].rstrip() if not text.lstrip().startswith("#") else text
 
 
-def cut(text: str, columns: int = SOURCE_COLUMNS) -> str:
-    """Shorten a line of source, its trailing comment first."""
-    bare = text.partition("  # ")[0].rstrip()
-    return bare if len(bare) <= columns else f"{bare[: columns - 3]}..."
+def _dedented(texts: Sequence[str]) -> list[str]:
+    spaces = min((len(t) - len(t.lstrip()) for t in texts if t.strip()), default=0)
+    return [t[spaces:] for t in texts]
+
+
+def _function(functions: Sequence[tuple[int, int]], line: int) -> int | None:
+    """Return the line where the innermost function that holds `line` begins."""
+    return max((first for first, last in functions if first <= line <= last), default=None)
 
 
 def print_traffic(page: Page, p: Profile) -> None:
@@ -178,8 +219,12 @@ def print_traffic(page: Page, p: Profile) -> None:
     t = p.counters.traffic if p.counters else None
     if t is None or not t.kinds:
         return
-    moved = "bytes from L2 unknown" if t.l2_to_sm_bytes is None else f"{figures.size(t.l2_to_sm_bytes)} from L2"
-    page.heading("MEMORY TRAFFIC", f"{moved}{', exactly' if t.l2_exact else ', at most' if t.l2_to_sm_bytes else ''}")
+    moved = (
+        "bytes from L2 unknown" if t.l2_to_sm_bytes is None else f"{figures.size(t.l2_to_sm_bytes)} from L2"
+    )
+    page.heading(
+        "MEMORY TRAFFIC", f"{moved}{', exactly' if t.l2_exact else ', at most' if t.l2_to_sm_bytes else ''}"
+    )
     rows = [
         (kind, figures.count(a.instructions), figures.size(a.bytes) if a.bytes else "", *quality(a))
         for kind, a in t.kinds.items()
@@ -193,13 +238,17 @@ def quality(a: Access) -> tuple[str, str, str]:
     if a.sectors:
         per, ideal = a.sectors / max(a.requests, 1), a.ideal_sectors / max(a.requests, 1)
         excess = figures.ratio(a.sectors, a.ideal_sectors)
-        said = "every sector is full" if excess < 1.005 else f"{words.times(excess)} the sectors that the bytes fill"
+        said = (
+            "every sector is full"
+            if excess < 1.005
+            else f"{words.times(excess)} the sectors that the bytes fill"
+        )
         if a.wavefronts > 1.005 * a.ideal_wavefronts and a.ideal_wavefronts:
             said += f"; {conflicts(a)}"
         return f"{per:.3g} sectors", f"{ideal:.3g}", said
     if a.wavefronts:
         per, ideal = a.wavefronts / max(a.requests, 1), a.ideal_wavefronts / max(a.requests, 1)
-        return f"{per:.3g} passes", f"{ideal:.3g}", conflicts(a)
+        return f"{per:.3g} {'pass' if f'{per:.3g}' == '1' else 'passes'}", f"{ideal:.3g}", conflicts(a)
     return "", "", ""
 
 
@@ -222,20 +271,16 @@ def print_pipes(page: Page, p: Profile) -> None:
             name = opcode(row.text)
             opcodes[name] = opcodes.get(name, 0) + row.executed
     rows = []
-    most = max(c.by_pipe.values())
     for pipe, number in c.by_pipe.items():
-        top = sorted(of_pipe.get(pipe, {}).items(), key=lambda item: -item[1])[:3]
+        if number < LEAST_PIPE * c.instructions:
+            continue
+        top = sorted(of_pipe.get(pipe, {}).items(), key=lambda item: -item[1])
+        telling = [item for item in top[:MOST_OPCODES] if item[1] >= SHOWN * c.instructions] or top[:1]
+        mix = ", ".join(f"{name} {figures.share(n, c.instructions)}" for name, n in telling)
         rows.append(
-            (
-                pipe,
-                figures.count(number),
-                figures.share(number, c.instructions),
-                figures.bar(number, most),
-                ", ".join(f"{name} {figures.count(n)}" for name, n in top),
-                PIPES.get(pipe, ""),
-            )
+            (pipe, PIPES.get(pipe, ""), figures.count(number), figures.share(number, c.instructions), mix)
         )
-    page.table(rows, right=[1, 2])
+    page.table(rows, right=[2, 3], cut=True)
 
 
 def print_limits_of_count(page: Page, p: Profile) -> None:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.launch import Descriptor, Tensor
 from tilewright.model import Profile
 from tilewright.report import counts, words
+from tilewright.report.in_short import in_short
+from tilewright.report.listing import print_listing
 from tilewright.report.page import Page
+
+
+def print_listings(page: Page, p: Profile, names: Sequence[str]) -> None:
+    """Print some of LISTINGS alone, under the title."""
+    _title(page, p)
+    if p.compiled is None or p.does_not_fit is not None:
+        page.heading("IN SHORT")
+        for sentence in in_short(p):
+            page.paragraph(sentence)
+        return
+    if p.counters is not None and p.counters.instructions is None:
+        counts.print_executed(page, p)
+        return
+    for name in names:
+        print_listing(page, p, name)
+    counts.print_limits_of_count(page, p)
 
 
 def print_profile(page: Page, p: Profile) -> None:
     """Print everything that a profile holds."""
     _title(page, p)
     page.heading("IN SHORT")
-    for sentence in words.in_short(p):
+    for sentence in in_short(p):
         page.paragraph(sentence)
     if p.compiled is not None:
         counts.print_executed(page, p)
@@ -54,7 +72,8 @@ def _title(page: Page, p: Profile) -> None:
 def _counted(p: Profile) -> str:
     if p.counters is None:
         return ""
-    return f"; counting took {p.counters.seconds:.2f} s" if p.counters.cached else f", counted in {p.counters.seconds:.2f} s"
+    seconds = f"{p.counters.seconds:.2f} s"
+    return f", counting {seconds}" if p.counters.cached else f", counted in {seconds}"
 
 
 def _value(value: object) -> str:

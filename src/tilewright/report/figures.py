@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-BAR = 12
+BAR = 8
 """Columns of a bar that stands for everything."""
 
 
@@ -46,3 +46,9 @@ def ratio(part: float, whole: float) -> float:
 def signed(number: int) -> str:
     """`+1.0 M`, `-303.0 M`, `0`."""
     return f"{'+' if number > 0 else '-' if number < 0 else ''}{count(abs(number))}"
+
+
+def code(text: str, columns: int = 60) -> str:
+    """Shorten a line of source, its trailing comment first."""
+    bare = text.partition("  # ")[0].rstrip()
+    return bare if len(bare) <= columns else f"{bare[: columns - 3].rstrip()}..."

@@ -47,22 +47,34 @@ class Page:
             self.line(line)
 
     def table(
-        self, rows: Sequence[Sequence[str]], head: Sequence[str] = (), right: Iterable[int] = ()
+        self,
+        rows: Sequence[Sequence[str]],
+        head: Sequence[str] = (),
+        right: Iterable[int] = (),
+        cut: bool = False,
+        drop_empty: bool = False,
+        columns: int = WIDTH,
     ) -> None:
         """Write rows in columns, indented by two; `right` columns are flush right.
 
         A cell may hold several lines. What is too wide for the page wraps, the widest columns first, and
-        words are only broken where nothing else is left.
+        words are only broken where nothing else is left. With `cut`, the last column is cut short instead; with
+        `drop_empty`, columns in which no row has anything are left out. `columns` is the page's width.
         """
         if not rows:
             return
+        if drop_empty:
+            kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
+            rows, head = [[row[i] for i in kept] for row in rows], [head[i] for i in kept] if head else ()
+            right = [at for at, i in enumerate(kept) if i in set(right)]
         flush = set(right)
+        rows = _cut_last(rows, head, columns) if cut else rows
         cells = [[cell.split("\n") for cell in row] for row in ([list(head), *rows] if head else rows)]
-        columns = [[line for row in cells for line in row[i]] for i in range(len(cells[0]))]
-        natural = [max(map(len, lines)) for lines in columns]
-        unbroken = [max(len(word) for line in lines for word in line.split() or [""]) for lines in columns]
-        gap = GAP if sum(unbroken) + len(GAP) * len(columns) <= WIDTH else " "
-        widths = _narrowed(natural, unbroken, WIDTH - len(gap) * len(columns))
+        texts_of = [[line for row in cells for line in row[i]] for i in range(len(cells[0]))]
+        natural = [max(map(len, lines)) for lines in texts_of]
+        unbroken = [max(len(word) for line in lines for word in line.split() or [""]) for lines in texts_of]
+        gap = GAP if sum(unbroken) + len(GAP) * len(texts_of) <= columns else " "
+        widths = _narrowed(natural, unbroken, columns - len(gap) * len(texts_of))
         for row in cells:
             wrapped = [_fit(lines, width) for lines, width in zip(row, widths, strict=True)]
             for at in range(max(map(len, wrapped))):
@@ -72,6 +84,18 @@ class Page:
                     for i, (t, w) in enumerate(zip(texts, widths, strict=True))
                 ]
                 self.line(gap + gap.join(aligned))
+
+
+def _cut_last(rows: Sequence[Sequence[str]], head: Sequence[str], columns: int) -> list[list[str]]:
+    """Cut the last cell of each row to what the others leave of the page."""
+    others = zip(*(row[:-1] for row in ([head, *rows] if head else rows)), strict=True)
+    room = columns - sum(max(map(len, column)) + len(GAP) for column in others) - len(GAP)
+    return [[*row[:-1], shortened(row[-1], max(room, 8))] for row in rows]
+
+
+def shortened(text: str, columns: int) -> str:
+    """Cut text that is longer than `columns`, with three dots for the rest."""
+    return text if len(text) <= columns else f"{text[: columns - 3].rstrip()}..."
 
 
 def _narrowed(natural: Sequence[int], unbroken: Sequence[int], room: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tilewright.model import Profile
 from tilewright.ttgir import Dot, Trip
@@ -24,6 +24,12 @@ def plural(count: int, word: str) -> str:
 def ordinal(index: int) -> str:
     """`first`, `second`, ...; numbers after the eighth."""
     return ORDINALS[index] if index < len(ORDINALS) else f"number {index + 1}"
+
+
+def listed(items: Sequence[object]) -> str:
+    """`1`, `1 and 2`, `1, 2 and 3`."""
+    texts = [str(item) for item in items]
+    return " and ".join(", ".join(texts).rsplit(", ", 1)) if len(texts) > 1 else "".join(texts)
 
 
 def source_line(file: str | None, line: int | None) -> str:
@@ -102,39 +108,6 @@ def padding(p: Profile) -> str:
     total = p.compiled.shared_bytes
     larger = [b.name for b in p.layout.buffers if b.shares_with and b.offset + (b.bytes or 0) == total]
     return f"the rest of {larger[0]}, which lies over these" if larger else "alignment"
-
-
-def in_short(p: Profile) -> Iterator[str]:
-    """Yield the sentences that sum a profile up, the most telling first."""
-    if p.failure is not None and p.does_not_fit is None:
-        yield f"It does not compile: {p.failure.message}"
-        if p.failure.place:
-            yield f"At {p.failure.place}"
-        return
-    if p.does_not_fit is not None:
-        yield does_not_fit(p)
-        return
-    assert p.layout is not None
-    assert p.occupancy is not None
-    for index, dot in enumerate(p.layout.dots):
-        if dot.repeat_factor is not None and dot.repeat_factor > 1:
-            yield f"The {ordinal(index)} dot (line {dot.line}): {repeated(dot)}."
-    moved = [t for t in p.layout.trips if t.kind == "store and load"]
-    reductions = [t for t in p.layout.trips if t.kind == "reduction"]
-    if reductions:
-        lines = (
-            f"{'lines' if len(reductions) > 1 else 'line'} {' and '.join(str(t.line) for t in reductions)}"
-        )
-        yield f"Rows are split across warps: reductions go through shared memory on every step ({lines})."
-    for trip in moved:
-        yield f"{trip.name} makes a trip through shared memory on every step: {size(trip.bytes)} (line {trip.line})."
-    if p.compiled and p.compiled.spilled_registers:
-        yield spills(p)
-    if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:
-        yield "No work is repeated, and nothing but the pipelined operands goes through shared memory in the loop."
-    yield binds(p)
-    if p.waves is not None and p.waves.waves < 1:
-        yield f"The grid fills {p.waves.waves:.0%} of the GPU: {waves_words(p)}."
 
 
 def does_not_fit(p: Profile) -> str:

@@ -1,0 +1,134 @@
+"""The sentences that sum a profile up, the most telling first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.model import Profile, source_lines
+from tilewright.model.counted import mean_per_program, opcode
+from tilewright.report import figures, words
+from tilewright.sass import Access, Counters, InstructionCount
+
+TELLING_EXCESS = 1.25
+"""Sectors or passes over the ideal, and the longest program over the mean, from which a sentence says so."""
+TELLING_PART = 0.1
+"""Share of all sectors or passes from which a kind of access is worth a sentence."""
+
+
+def in_short(p: Profile) -> Iterator[str]:
+    """Yield the sentences that sum a profile up, the most telling first."""
+    if p.failure is not None and p.does_not_fit is None:
+        yield f"It does not compile: {p.failure.message}"
+        if p.failure.place:
+            yield f"At {p.failure.place}"
+        return
+    if p.does_not_fit is not None:
+        yield words.does_not_fit(p)
+        return
+    assert p.layout is not None
+    assert p.occupancy is not None
+    yield from _operations(p)
+    for index, dot in enumerate(p.layout.dots):
+        if dot.repeat_factor is not None and dot.repeat_factor > 1:
+            yield f"The {words.ordinal(index)} dot (line {dot.line}): {words.repeated(dot)}."
+    moved = [t for t in p.layout.trips if t.kind == "store and load"]
+    reductions = [t for t in p.layout.trips if t.kind == "reduction"]
+    if reductions:
+        lines = f"{'lines' if len(reductions) > 1 else 'line'} {words.listed([t.line for t in reductions])}"
+        yield f"Rows are split across warps: reductions go through shared memory on every step ({lines})."
+    for trip in moved:
+        moves = f"{words.size(trip.bytes)} (line {trip.line})"
+        yield f"{trip.name} makes a trip through shared memory on every step: {moves}."
+    if p.compiled and p.compiled.spilled_registers:
+        yield words.spills(p)
+    if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:
+        yield "No work is repeated, and nothing but the pipelined operands goes through shared memory in the loop."
+    yield from _executed(p)
+    yield words.binds(p)
+    if p.waves is not None and p.waves.waves < 1:
+        yield f"The grid fills {p.waves.waves:.0%} of the GPU: {words.waves_words(p)}."
+
+
+def _operations(p: Profile) -> Iterator[str]:
+    """Tensor operations executed against needed, where they differ."""
+    factor = p.needed_factor
+    if factor is None or factor < 1.005:
+        return
+    assert p.counters is not None
+    assert p.needed is not None
+    executed, needed = p.counters.total_tensor_ops or 0, p.needed.operations or 0
+    text = (
+        f"{figures.count(executed)} tensor operations are executed, {figures.count(needed)} needed: "
+        f"{words.times(factor)}"
+    )
+    repeated = p.layout.work_factor if p.layout else None
+    if repeated and repeated > 1 and factor > 1.05 * repeated:
+        text += (
+            f" in all, {words.times(repeated)} because work is repeated and {words.times(factor / repeated)} because "
+            "more is computed than the algorithm needs"
+        )
+    yield f"{text}."
+
+
+def _executed(p: Profile) -> Iterator[str]:
+    """Where most instructions are, what memory accesses waste, how programs differ."""
+    c = p.counters
+    if c is None:
+        return
+    if c.instructions is None:
+        yield "What it executes is not known; the reason is below."
+        return
+    lines = source_lines(c, str(p.launch.kernel.path))
+    if lines and c.instructions:
+        top = max(lines, key=lambda x: x.instructions)
+        text = words.source_line(top.place.file, top.place.line)
+        yield (
+            f"{figures.share(top.instructions, c.instructions)} of the {figures.count(c.instructions)} warp "
+            f"instructions are at line {top.place.line}{f': {figures.code(text)}' if text else ''}"
+        )
+    yield from _wasteful(c)
+    mean = mean_per_program(c)
+    if c.spread and mean and c.spread.most >= TELLING_EXCESS * mean:
+        yield (
+            f"Programs differ: the longest executes {c.spread.most / mean:.2g}x the instructions of an average one."
+        )
+
+
+def _wasteful(c: Counters) -> Iterator[str]:
+    """Kinds of access that take more sectors or passes than their bytes need."""
+    if c.traffic is None:
+        return
+    kinds = c.traffic.kinds
+    sectors = sum(a.sectors for a in kinds.values())
+    passes = sum(a.wavefronts for a in kinds.values())
+    for kind, a in kinds.items():
+        if a.sectors >= TELLING_PART * sectors and a.sectors >= TELLING_EXCESS * a.ideal_sectors > 0:
+            excess = words.times(a.sectors / a.ideal_sectors)
+            yield f"{kind.capitalize()} touch {excess} the sectors that their bytes fill{_worst(c, kind, 'sectors')}."
+        if a.wavefronts >= TELLING_PART * passes and a.wavefronts >= TELLING_EXCESS * a.ideal_wavefronts > 0:
+            excess = words.times(a.wavefronts / a.ideal_wavefronts)
+            yield f"Bank conflicts: {kind} take {excess} the passes{_worst(c, kind, 'wavefronts')}."
+
+
+def _worst(c: Counters, kind: str, what: str) -> str:
+    """` (line 41)`: the line whose accesses exceed the ideal most."""
+
+    def excess(row: InstructionCount) -> int:
+        a: Access | None = row.access
+        return getattr(a, what) - getattr(a, f"ideal_{what}") if a is not None else 0
+
+    rows = [row for row in c.by_instruction if row.calls and OPCODES.get(opcode(row.text)) == kind]
+    worst = max(rows, key=excess, default=None)
+    return f" (line {worst.calls[-1].line})" if worst is not None and excess(worst) > 0 else ""
+
+
+OPCODES = {
+    "LDG": "global loads",
+    "STG": "global stores",
+    "LDGSTS": "global to shared copies",
+    "LDS": "shared loads",
+    "STS": "shared stores",
+    "LDSM": "shared matrix loads",
+    "STSM": "shared matrix stores",
+}
+"""Kinds of access that can waste sectors or passes, by opcode."""
