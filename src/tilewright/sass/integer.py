@@ -393,44 +393,43 @@ def _shf(ops: Operands) -> Effect:
     into = ops.destination()
     low, amount, high = ops.word(), ops.word(), ops.word()
     ops.end()
-    if wrap:
-        raise ops.fail("a shift that wraps is not understood")
-    if not left and kind in ("U32", "U64") and not take_high and kind == "U32":
-        raise ops.fail("a funnel shift of 32 bits is not understood")
+    most = int(kind[1:])
 
     def compute(state: State) -> tuple[Word]:
         a, n, b = low(state), amount(state), high(state)
         fixed = n.part.size == 1 and n.lane_part is None and n.unknown is None and a.unknown is None
         if fixed and left and not take_high and kind == "U32" and int(n.part.flat[0]) < 32:
             return (multiply(a, constant(1 << int(n.part.flat[0]))),)
-        return (_shifted(a, n, b, left, kind, take_high),)
+        by = n.bits & np.uint32(most - 1) if wrap else np.minimum(n.bits, np.uint32(most))
+        return (_shifted(a, n, b, by.astype(np.uint64), left, kind[0] == "S", take_high),)
 
     return Effect((into,), compute)
 
 
-def _shifted(low: Word, amount: Word, high: Word, left: bool, kind: str, take_high: bool) -> Word:
-    def run(a: Array, b: Array, fill: bool) -> Array:
+def _shifted(
+    low: Word, amount: Word, high: Word, n: Array, left: bool, signed: bool, take_high: bool
+) -> Word:
+    """Shift the 64 bits of high and low by n, and return one of their halves."""
+
+    def run(a: Array, b: Array) -> Array:
         value = a.astype(np.uint64) | (b.astype(np.uint64) << np.uint64(32))
-        n = np.minimum(amount.bits, np.uint32(64)).astype(np.uint64)
         small = np.minimum(n, np.uint64(63))
         if left:
             moved = np.where(n >= 64, np.uint64(0), value << small)
-        elif kind.startswith("S") or fill:
+        elif signed:
             moved = (value.view(np.int64) >> small.view(np.int64)).view(np.uint64)
         else:
             moved = np.where(n >= 64, np.uint64(0), value >> small)
         moved = moved >> np.uint64(32) if take_high else moved
         return (moved & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
-    bits = run(low.bits, high.bits, False)
+    bits = run(low.bits, high.bits)
     if low.unknown is None and high.unknown is None and amount.unknown is None:
         return Word(bits)
     if amount.unknown is not None:
         return word(bits, low, amount, high)
     zero = np.zeros((1, 1, 1), np.uint32)
-    marks = run(
-        zero if low.unknown is None else low.unknown, zero if high.unknown is None else high.unknown, False
-    )
+    marks = run(zero if low.unknown is None else low.unknown, zero if high.unknown is None else high.unknown)
     return Word(bits, None, marks, low.cause or high.cause)
 
 

@@ -25,6 +25,7 @@ _GLOBAL = {
     "ATOMG": "global atomics",
     "ATOM": "global atomics",
     "RED": "global reductions",
+    "REDG": "global reductions",
 }
 _SHARED = {
     "LDS": "shared loads",
