@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.launches import read_launches
+from tilewright.cli.launches import read_compared, read_launches
 from tilewright.cli.progress import Progress
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
@@ -73,6 +73,14 @@ def explain(
             help="What is loaded at a line, where the count depends on it; repeatable.",
         ),
     ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            metavar="CASE2[,NAME=VALUE...]",
+            help="What differs by line and opcode; or NAME=VALUE alone, for the same case set otherwise.",
+        ),
+    ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="List every line's counts, with what is inlined into it.")
     ] = False,
@@ -98,6 +106,9 @@ def explain(
 
     gpus = [load(name) for name in gpu or [DEFAULT_GPU]]
     launches, varied = read_launches(cases, setting or [], args, grid)
+    if compare is not None:
+        _check_compare(len(launches) * len(gpus), configs, count)
+        launches += read_compared(compare, cases[0], setting or [], args, grid)
     if timeout <= 0:
         raise TilewrightError(f"--timeout must be more than 0 seconds, found {timeout:g}")
     given = read_assumed(assume or [])
@@ -112,7 +123,10 @@ def explain(
         profiles = _profiles(compiler, pairs, wanted, given, jobs)
         if compiler.cache.problem:
             print(f"tilewright: {compiler.cache.problem}", file=sys.stderr)
-    _write(output, lambda file: _print(file, profiles, varied, configs, as_json, listings))
+    if compare is not None:
+        _write(output, lambda file: _print_compared(file, profiles, as_json, listings))
+    else:
+        _write(output, lambda file: _print(file, profiles, varied, configs, as_json, listings))
     broken = [p for p in profiles if p.compiled is None and p.does_not_fit is None]
     if broken and (not configs or len(broken) == len(profiles)):
         raise typer.Exit(1)
@@ -168,6 +182,31 @@ def _check_listings(
                 f"--{name} is a page: with --json, counts by line are always there, and --sass adds "
                 "those by instruction"
             )
+
+
+def _check_compare(several: int, configs: bool, count: bool | None) -> None:
+    """Complain of what does not go with --compare."""
+    if several != 1:
+        raise TilewrightError(f"--compare compares with one launch on one GPU, and {several} were asked for")
+    if configs:
+        raise TilewrightError("--compare compares two launches: leave out --configs")
+    if count is False:
+        raise TilewrightError("--compare compares counts: leave out --no-count")
+
+
+def _print_compared(
+    file: IO[str], profiles: Sequence[Profile], as_json: bool, listings: Sequence[str]
+) -> None:
+    from tilewright.model import difference
+
+    found = difference(*profiles)
+    if as_json:
+        json.dump(found.to_dict(instructions="sass" in listings), file, indent=2)
+        file.write("\n")
+        return
+    from tilewright.report import Page, print_difference
+
+    print_difference(Page(file), found)
 
 
 def _print(

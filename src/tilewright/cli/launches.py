@@ -44,6 +44,24 @@ def read_launches(
     return launches, varied
 
 
+def read_compared(
+    text: str, reference: str, settings: Sequence[str], args: str | None, grid: str | None
+) -> list[Launch]:
+    """Return the launch that `CASE2[,NAME=VALUE...]` names: settings apply to it too, its own override them.
+
+    Without a case (`NAME=VALUE[,NAME=VALUE...]`) it is `reference` set otherwise.
+    """
+    first, *own = text.split(",")
+    if "=" in first and not _file_of(first).is_file():
+        first, own = reference, [first, *own]
+    if any("=" not in setting for setting in own):
+        raise CaseError(f"expected --compare CASE2[,NAME=VALUE...], found {text!r}")
+    overridden = {setting.partition("=")[0].strip() for setting in own}
+    kept = [s for s in settings if s.partition("=")[0].strip() not in overridden]
+    launches, _ = read_launches([first], [*kept, *own], args, grid)
+    return launches
+
+
 def _file_of(reference: str) -> Path:
     """The file of FILE.py:NAME, or of FILE.py alone."""
     return Path(reference.rpartition(":")[0] or reference)

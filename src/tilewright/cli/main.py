@@ -44,7 +44,7 @@ def _options(
 
 @app.command("schema", epilog="Example: tilewright schema profile")
 def schema(
-    name: Annotated[str, typer.Argument(help="Which schema; 'profile' is what explain --json prints.")],
+    name: Annotated[str, typer.Argument(help="'profile': explain --json; 'comparison': with --compare.")],
 ) -> None:
     """Print the JSON Schema of a command's --json output."""
     from tilewright.errors import TilewrightError

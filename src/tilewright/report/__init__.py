@@ -1,6 +1,7 @@
 """Profiles as a person reads them: in words and tables in the terminal, or as JSON with a published schema."""
 
 from tilewright.report.compare import print_configs, print_side_by_side
+from tilewright.report.difference import print_difference
 from tilewright.report.explain import print_listings, print_profile
 from tilewright.report.listing import LISTINGS
 from tilewright.report.page import Page
@@ -10,6 +11,7 @@ __all__ = [
     "LISTINGS",
     "Page",
     "print_configs",
+    "print_difference",
     "print_listings",
     "print_profile",
     "print_side_by_side",
