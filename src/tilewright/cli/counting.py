@@ -11,8 +11,9 @@ from tilewright.cli.progress import Progress
 from tilewright.compile import Cache
 from tilewright.errors import TilewrightError
 from tilewright.model import Profile, count_launches
-from tilewright.sass import Given
+from tilewright.sass import Counters, Given, Unknown
 
+NOT_ON_AMD = "executed counts are not computed for AMD yet"
 _ASSUMED = re.compile(r"(?P<file>[^=]+):(?P<line>\d+)=(?P<value>[-+]?(?:0[xX][0-9a-fA-F]+|\d[\d_]*))")
 
 
@@ -35,7 +36,7 @@ def read_assumed(texts: Sequence[str]) -> list[Given]:
 def count_profiles(
     profiles: Sequence[Profile], cache: Cache, given: Sequence[Given], jobs: int | None
 ) -> list[Profile]:
-    """Return the profiles with their counters: of those that fit and were compiled to NVIDIA's machine code."""
+    """Return the profiles with their counters, those that fit; on AMD's GPUs they say that nothing is counted."""
     able = [i for i, p in enumerate(profiles) if p.fits and p.compiled and "sass" in p.compiled.asm]
     work = [(p.compiled, p.launch) for p in (profiles[i] for i in able) if p.compiled]
     counted = list(profiles)
@@ -45,4 +46,8 @@ def count_profiles(
         )
     for i, counters in zip(able, found, strict=True):
         counted[i] = replace(profiles[i], counters=counters)
+    for i, p in enumerate(profiles):
+        if p.fits and p.gpu.target.backend == "hip":
+            unknown = Unknown("everything", NOT_ON_AMD, None, None, None)
+            counted[i] = replace(p, counters=Counters(p.launch.programs, None, unknown=(unknown,)))
     return counted

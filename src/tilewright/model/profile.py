@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
+from tilewright.amdgcn import StaticCounts, static_counts
 from tilewright.compile import Compiled, Failure, Result
 from tilewright.gpus import Gpu
 from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread, waves
@@ -46,6 +48,12 @@ class Profile:
     cliffs: tuple[Cliff, ...]
     register_cap: int | None
     counters: Counters | None = None
+
+    @cached_property
+    def static(self) -> StaticCounts | None:
+        """What stands in AMD's machine code; None where there is none."""
+        text = self.compiled.asm.get("amdgcn") if self.compiled else None
+        return static_counts(text, str(self.launch.kernel.path)) if text else None
 
     @property
     def needed(self) -> Needed | None:
@@ -102,6 +110,7 @@ class Profile:
             "waves": asdict(self.waves) if self.waves else None,
             "needed": asdict(self.needed) if self.needed else None,
             "counters": counters_dict(self.counters, own, instructions) if self.counters else None,
+            "static": self.static.to_dict() if self.static else None,
         }
 
     def _shared_dict(self) -> dict[str, Any] | None:

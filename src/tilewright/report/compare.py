@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.launch import LAUNCH_OPTIONS
 from tilewright.model import Profile
-from tilewright.report import words
+from tilewright.report import figures, words
 from tilewright.report.in_short import in_short
 from tilewright.report.page import Page
 
@@ -97,6 +97,30 @@ def _warps_per_dot(p: Profile) -> str:
     return ", ".join(seen)
 
 
+def _counted(p: Profile, number: int | None) -> str:
+    """A count, or that it is unknown where counting was tried."""
+    if p.counters is None or p.static is not None:
+        return ""
+    return "unknown" if number is None else figures.count(number)
+
+
+def _tensor(p: Profile) -> str:
+    text = _counted(p, p.counters.total_tensor_ops if p.counters else None)
+    if text in ("", "0"):
+        return ""
+    if p.needed_factor is None:
+        return text
+    as_needed = abs(p.needed_factor - 1) < 0.005
+    return f"{text}\n{'as many as needed' if as_needed else f'{words.times(p.needed_factor)} the needed'}"
+
+
+def _from_l2(p: Profile) -> str:
+    traffic = p.counters.traffic if p.counters else None
+    if traffic is None or traffic.l2_to_sm_bytes is None:
+        return _counted(p, None)
+    return f"{'' if traffic.l2_exact else 'at most '}{figures.size(traffic.l2_to_sm_bytes)}"
+
+
 def _fits(p: Profile) -> str:
     if p.fits:
         return "yes"
@@ -114,6 +138,13 @@ _ROWS: list[tuple[str, Callable[[Profile], str]]] = [
     ("warps over the dots", _warps_per_dot),
     ("work repeated", _repeats),
     ("in the loop through shared", _trips),
+    ("warp instructions", lambda p: _counted(p, p.counters.instructions if p.counters else None)),
+    ("tensor operations", _tensor),
+    (
+        "barriers",
+        lambda p: figures.count(p.counters.barriers) if p.counters and p.counters.instructions else "",
+    ),
+    ("from L2 into the SMs", _from_l2),
     ("programs by shared memory", lambda p: _allowed(p, "shared memory")),
     ("programs by registers", lambda p: _allowed(p, "registers")),
     ("programs by warps", lambda p: _allowed(p, "warps")),
@@ -134,12 +165,15 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
     """Print one row per profile, in order, those that do not fit among them. `varied` names what differs."""
     several_cases = len({p.launch.case for p in profiles}) > 1
     several_gpus = len({p.gpu.slug for p in profiles}) > 1
+    counted = any(p.counters is not None and p.static is None for p in profiles)
+    # Counts take the room of what goes through shared memory.
+    names = [n for n in _CONFIG_COLUMNS if not counted or n != TRIPS] + [*(_COUNT_COLUMNS if counted else ())]
     columns = [
         *(["case"] if several_cases else []),
         *(["GPU"] if several_gpus else []),
         *map(_stacked, varied),
-        "shared B", "regs", "spills", "warps", "repeat", "trips B", "per SM", "binds", "waves", "last",
-    ]  # fmt: skip
+        *names,
+    ]
     rows = []
     for p in profiles:
         where = [
@@ -147,8 +181,10 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
             *([p.gpu.slug] if several_gpus else []),
             *(_setting(p, name) for name in varied),
         ]
-        rows.append((*where, *_config_row(p)))
-    flush = range(len(columns) - 10, len(columns))
+        row = dict(zip(_CONFIG_COLUMNS, _config_row(p), strict=True))
+        row |= dict(zip(_COUNT_COLUMNS, _count_row(p), strict=True))
+        rows.append((*where, *(row[name] for name in names)))
+    flush = range(len(columns) - len(names), len(columns))
     page.table(rows, head=columns, right=[i for i in flush if columns[i] not in ("binds", "warps")])
     fit = sum(p.fits for p in profiles)
     too_big = sum(p.does_not_fit is not None for p in profiles)
@@ -162,6 +198,9 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
         page.paragraph(line)
 
 
+TRIPS = "trips B"
+_CONFIG_COLUMNS = ("shared B", "regs", "spills", "warps", "repeat", TRIPS, "per SM", "binds", "waves", "last")
+_COUNT_COLUMNS = ("M instr.", "over need", "GB L2")
 _SHORT = {"shared memory": "shared", "registers": "regs", "tensor memory": "tensor"}
 
 
@@ -204,3 +243,23 @@ def _config_row(p: Profile) -> tuple[str, ...]:
         f"{w.waves:.2f}" if w else "-",
         f"{w.last_wave_busy:.0%}" if w else "-",
     )
+
+
+def _count_row(p: Profile) -> tuple[str, str, str]:
+    """Millions of warp instructions, tensor operations over needed, GB from L2; `?` where unknown."""
+    c = p.counters
+    if c is None or p.static is not None:
+        return "", "", ""
+    if c.instructions is None:
+        return "?", "?", "?"
+    moved = c.traffic.l2_to_sm_bytes if c.traffic else None
+    return (
+        _scaled(c.instructions, 1e6),
+        words.times(p.needed_factor) if p.needed_factor else "-",
+        "?" if moved is None else _scaled(moved, 1e9),
+    )
+
+
+def _scaled(number: int, unit: float) -> str:
+    value = number / unit
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"

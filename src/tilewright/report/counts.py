@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Sequence
 
 from tilewright.launch import functions_of, short_path
@@ -37,7 +38,7 @@ def print_executed(page: Page, p: Profile) -> None:
     c = p.counters
     if c is None:
         return
-    page.heading("WHAT IT EXECUTES", "counted from the machine code")
+    page.heading("WHAT IT EXECUTES", "unknown" if c.instructions is None else "counted from the machine code")
     if c.instructions is None:
         for unknown in c.unknown:
             page.paragraph(unknown_words(unknown))
@@ -104,18 +105,27 @@ def spread_words(c: Counters) -> str:
 def unknown_words(u: Unknown) -> str:
     """Say what is not known, why, where, and how to help."""
     where = f" (line {u.place.line} of {short_path(u.place.file)})" if u.place else ""
-    text = f"{u.what[:1].upper()}{u.what[1:]} not known: {u.reason}{where}."
-    return f"{text} {hint}" if (hint := _hint(u)) else text
+    everything = u.what in EVERYTHING
+    text = f"{'' if everything else f'{u.what}: '}{_reason(u, everything)}{where}."
+    text = text[:1].upper() + text[1:]
+    return f"{text} {_hint(u)}" if everything and u.place and _LOADED.search(u.reason) else text
+
+
+EVERYTHING = ("everything", "instructions")
+"""What an Unknown is about where nothing could be counted."""
+_LOADED = re.compile(r"\b(?:LDG?|LDS|ATOMG?|UTMALDG)\b[\w.]* has no rule")
+
+
+def _reason(u: Unknown, everything: bool) -> str:
+    """The reason in words: where an instruction that loads has no rule, the value comes from memory."""
+    words_ = "it is loaded from memory" if everything else "an address is loaded from memory"
+    return _LOADED.sub(words_, u.reason)
 
 
 def _hint(u: Unknown) -> str:
-    loaded = u.instruction is not None and any(
-        f"{op}" in u.instruction for op in ("LDG", "LDS", "LD.", "ATOM")
-    )
-    if u.place is None or not loaded:
-        return ""
+    assert u.place is not None
     name = short_path(u.place.file).rpartition("/")[2]
-    return f"If you know the value that is loaded there: --assume {name}:{u.place.line}=VALUE"
+    return f"If you know the value: --assume {name}:{u.place.line}=VALUE"
 
 
 def print_source(page: Page, p: Profile) -> None:

@@ -10,6 +10,7 @@ from tilewright.report import counts, words
 from tilewright.report.in_short import in_short
 from tilewright.report.listing import print_listing
 from tilewright.report.page import Page
+from tilewright.report.static import print_static, print_static_lines
 
 
 def print_listings(page: Page, p: Profile, names: Sequence[str]) -> None:
@@ -19,6 +20,16 @@ def print_listings(page: Page, p: Profile, names: Sequence[str]) -> None:
         page.heading("IN SHORT")
         for sentence in in_short(p):
             page.paragraph(sentence)
+        return
+    if p.static is not None:
+        if "lines" in names:
+            print_static_lines(page, p, p.static)
+        for name in names:
+            if name != "lines":
+                page.heading(name.upper())
+                page.paragraph(
+                    f"{name.upper()} with executed counts is for NVIDIA's GPUs; --lines is for AMD's too"
+                )
         return
     if p.counters is not None and p.counters.instructions is None:
         counts.print_executed(page, p)
@@ -37,6 +48,7 @@ def print_profile(page: Page, p: Profile) -> None:
     if p.compiled is not None:
         counts.print_executed(page, p)
         counts.print_source(page, p)
+        print_static(page, p)
         _what_was_compiled(page, p)
         _warps(page, p)
         _trips(page, p)
@@ -70,7 +82,7 @@ def _title(page: Page, p: Profile) -> None:
 
 
 def _counted(p: Profile) -> str:
-    if p.counters is None:
+    if p.counters is None or not p.counters.seconds:
         return ""
     seconds = f"{p.counters.seconds:.2f} s"
     return f", counting {seconds}" if p.counters.cached else f", counted in {seconds}"

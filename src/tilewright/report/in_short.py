@@ -73,7 +73,7 @@ def _operations(p: Profile) -> Iterator[str]:
 def _executed(p: Profile) -> Iterator[str]:
     """Where most instructions are, what memory accesses waste, how programs differ."""
     c = p.counters
-    if c is None:
+    if c is None or p.static is not None:
         return
     if c.instructions is None:
         yield "What it executes is not known; the reason is below."

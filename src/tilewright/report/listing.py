@@ -21,12 +21,9 @@ _OFFSET = re.compile(r"\s*/\*([0-9a-f]+)\*/")
 
 
 def print_listing(page: Page, p: Profile, name: str) -> None:
-    """Print one of LISTINGS; where nothing is known to be executed, the text stands alone."""
+    """Print one of LISTINGS of a profile with counters."""
     c = p.counters
-    if c is None or p.compiled is None:
-        page.heading(name.upper())
-        page.paragraph(f"not known: {p.gpu.name} does not run NVIDIA's machine code")
-        return
+    assert c is not None
     {"lines": _lines, "source": _source, "sass": _sass, "ptx": _ptx}[name](page, p, c)
 
 
