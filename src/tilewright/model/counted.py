@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from tilewright.launch import short_path
@@ -42,6 +43,7 @@ class SourceLine:
         return found
 
 
+@lru_cache(maxsize=1 << 14)
 def opcode(text: str) -> str:
     """Return the opcode of an instruction's text: `LDG` of `@!P0 LDG.E.128 R4, [R2]`."""
     words = text.split()
@@ -89,8 +91,8 @@ def _line(place: Place, rows: Sequence[InstructionCount], with_calls: int) -> So
     )
 
 
-def counters_dict(c: Counters, own: str, instructions: bool) -> dict[str, Any]:
-    """Return the JSON form of Counters; `own` is the kernel's file; instructions: each of them too."""
+def counters_dict(c: Counters, lines: Sequence[SourceLine], instructions: bool) -> dict[str, Any]:
+    """Return the JSON form of Counters, with `lines` made from them; instructions: each of them too."""
     t = c.traffic
     return {
         "origin": "counted",
@@ -103,7 +105,7 @@ def counters_dict(c: Counters, own: str, instructions: bool) -> dict[str, Any]:
         "spill_stores": None if c.instructions is None else c.spill_stores,
         "l2_to_sm_bytes": t.l2_to_sm_bytes if t else None,
         "l2_exact": t.l2_exact if t else None,
-        "by_line": [_line_dict(x, c.instructions or 0) for x in source_lines(c, own)],
+        "by_line": [_line_dict(x, c.instructions or 0) for x in lines],
         "by_opcode": [{"opcode": k, "instructions": n} for k, n in c.by_opcode.items()],
         "by_pipe": [{"pipe": k, "instructions": n} for k, n in c.by_pipe.items()],
         "by_warp": list(c.by_warp),

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import TypeAlias
 
 from tilewright.compile import Cache, Compiled
@@ -90,8 +90,7 @@ def count_key(compiled: Compiled, launch: Launch, given: Sequence[Given], traffi
 def counter_digest() -> str:
     """Return a hash of the counter's source files, so that no count outlives the code that made it."""
     digest = hashlib.sha256()
-    folder = resources.files("tilewright.sass")
-    for file in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
+    for file in sorted((Path(__file__).parents[1] / "sass").glob("*.py")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 

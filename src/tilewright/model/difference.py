@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from tilewright.launch import short_path
-from tilewright.model.counted import SourceLine, opcode, same_file, source_lines
+from tilewright.model.counted import SourceLine, opcode, same_file
 from tilewright.model.profile import Profile
 from tilewright.sass import Place
 
@@ -153,8 +153,7 @@ def _by_line(before: Profile, after: Profile) -> Iterator[LineChange]:
 
 
 def _lines(p: Profile) -> dict[Place, SourceLine]:
-    assert p.counters is not None
-    return {x.place: x for x in source_lines(p.counters, str(p.launch.kernel.path))}
+    return {x.place: x for x in p.lines}
 
 
 def _mix(line: SourceLine | None) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from tilewright.gpus import Gpu
 from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread, waves
 from tilewright.launch import Launch, Needed
 from tilewright.model.cliffs import Cliff, find_cliffs, occupancy_of
-from tilewright.model.counted import counters_dict
+from tilewright.model.counted import SourceLine, counters_dict, source_lines
 from tilewright.sass import Counters
 from tilewright.ttgir import Layout, summarise
 
@@ -48,6 +48,11 @@ class Profile:
     cliffs: tuple[Cliff, ...]
     register_cap: int | None
     counters: Counters | None = None
+
+    @cached_property
+    def lines(self) -> tuple[SourceLine, ...]:
+        """What each line of source executes; empty where that was not counted or is not known."""
+        return source_lines(self.counters, str(self.launch.kernel.path)) if self.counters else ()
 
     @cached_property
     def static(self) -> StaticCounts | None:
@@ -88,7 +93,6 @@ class Profile:
 
         instructions: with the counts of every machine instruction, which are most of what there is to say.
         """
-        own = str(self.launch.kernel.path)
         return {
             "schema": SCHEMA,
             "kernel": self.launch.kernel.to_dict(),
@@ -109,7 +113,7 @@ class Profile:
             "occupancy": _occupancy_dict(self.occupancy, self.cliffs) if self.occupancy else None,
             "waves": asdict(self.waves) if self.waves else None,
             "needed": asdict(self.needed) if self.needed else None,
-            "counters": counters_dict(self.counters, own, instructions) if self.counters else None,
+            "counters": counters_dict(self.counters, self.lines, instructions) if self.counters else None,
             "static": self.static.to_dict() if self.static else None,
         }
 

@@ -167,7 +167,9 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
     several_gpus = len({p.gpu.slug for p in profiles}) > 1
     counted = any(p.counters is not None and p.static is None for p in profiles)
     # Counts take the room of what goes through shared memory.
-    names = [n for n in _CONFIG_COLUMNS if not counted or n != TRIPS] + [*(_COUNT_COLUMNS if counted else ())]
+    left_out = {TRIPS} if counted else {*_COUNT_COLUMNS}
+    left_out |= set() if any(p.needed_factor for p in profiles) else {OVER_NEED}
+    names = [n for n in (*_CONFIG_COLUMNS, *_COUNT_COLUMNS) if n not in left_out]
     columns = [
         *(["case"] if several_cases else []),
         *(["GPU"] if several_gpus else []),
@@ -200,7 +202,8 @@ def print_configs(page: Page, profiles: Sequence[Profile], varied: Sequence[str]
 
 TRIPS = "trips B"
 _CONFIG_COLUMNS = ("shared B", "regs", "spills", "warps", "repeat", TRIPS, "per SM", "binds", "waves", "last")
-_COUNT_COLUMNS = ("M instr.", "over need", "GB L2")
+OVER_NEED = "over need"
+_COUNT_COLUMNS = ("M instr.", OVER_NEED, "GB L2")
 _SHORT = {"shared memory": "shared", "registers": "regs", "tensor memory": "tensor"}
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from tilewright.launch import functions_of, short_path
-from tilewright.model import Profile, SourceLine, source_lines
+from tilewright.model import Profile, SourceLine
 from tilewright.model.counted import mean_per_program, opcode, same_file
 from tilewright.report import figures, words
 from tilewright.report.page import Page
@@ -133,8 +133,7 @@ def print_source(page: Page, p: Profile) -> None:
     c = p.counters
     if c is None or not c.instructions:
         return
-    own = str(p.launch.kernel.path)
-    lines = [x for x in source_lines(c, own) if x.instructions]
+    lines = [x for x in p.lines if x.instructions]
     shown = _worth_showing(lines, c)
     page.heading("WHERE THE INSTRUCTIONS GO", f"{figures.count(c.instructions)} warp instructions")
     line_table(page, shown, p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.model import Profile, source_lines
+from tilewright.model import Profile
 from tilewright.model.counted import mean_per_program, opcode
 from tilewright.report import figures, words
 from tilewright.sass import Access, Counters, InstructionCount
@@ -78,9 +78,8 @@ def _executed(p: Profile) -> Iterator[str]:
     if c.instructions is None:
         yield "What it executes is not known; the reason is below."
         return
-    lines = source_lines(c, str(p.launch.kernel.path))
-    if lines and c.instructions:
-        top = max(lines, key=lambda x: x.instructions)
+    if p.lines and c.instructions:
+        top = max(p.lines, key=lambda x: x.instructions)
         text = words.source_line(top.place.file, top.place.line)
         yield (
             f"{figures.share(top.instructions, c.instructions)} of the {figures.count(c.instructions)} warp "

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tilewright.launch import functions_of
-from tilewright.model import Profile, SourceLine, source_lines
+from tilewright.model import Profile, SourceLine
 from tilewright.model.counted import place_of, same_file
 from tilewright.report import counts, figures
 from tilewright.report.page import Page
@@ -32,7 +32,7 @@ def _lines(page: Page, p: Profile, c: Counters) -> None:
     own, total = str(p.launch.kernel.path), c.instructions or 0
     page.heading("LINES", f"{figures.count(total)} warp instructions")
     rows: list[tuple[str, ...]] = []
-    for x in source_lines(c, own):
+    for x in p.lines:
         rows.append(
             (
                 _name(x.place, own),
@@ -67,7 +67,7 @@ def _name(place: Place, own: str) -> str:
 def _source(page: Page, p: Profile, c: Counters) -> None:
     """The functions of the kernel's file that execute something, in full."""
     own, total = str(p.launch.kernel.path), c.instructions or 0
-    at = {x.place.line: x for x in source_lines(c, own) if same_file(x.place.file, own)}
+    at = {x.place.line: x for x in p.lines if same_file(x.place.file, own)}
     page.heading("SOURCE", f"{figures.count(total)} warp instructions")
     most = max((x.instructions for x in at.values()), default=0)
     rows = []
