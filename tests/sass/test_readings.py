@@ -5,6 +5,7 @@ Nothing was fitted to these kernels. The compiled code has to be the one that wa
 
 import csv
 import gzip
+import io
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -17,7 +18,7 @@ from tilewright.launch import load_case
 from tilewright.sass.count import count
 
 ROOT = Path(__file__).parents[2]
-READINGS = json.loads(gzip.open(ROOT / "results/h200_counters_read.json.gz", "rt").read())
+READINGS = json.loads(gzip.decompress((ROOT / "results/h200_counters_read.json.gz").read_bytes()))
 ROWS = [row for row in READINGS["rows"] if "failed" not in row]
 PIPES = ("alu", "fma", "lsu", "xu", "fp64", "uniform", "tensor", "tma", "cbu")
 UNKNOWN = {"sines": "control depends on a value that is not known"}
@@ -95,7 +96,8 @@ def test_every_instruction_is_executed_as_often_as_read(row, counted, published_
 
 
 FLAGSHIP = defaultdict(list)
-for _row in csv.DictReader(gzip.open(ROOT / "results/h200_flagship_instructions.csv.gz", "rt")):
+_PAGE = gzip.decompress((ROOT / "results/h200_flagship_instructions.csv.gz").read_bytes()).decode()
+for _row in csv.DictReader(io.StringIO(_PAGE)):
     FLAGSHIP[_row["kernel"]].append(_row)
 
 

@@ -202,6 +202,8 @@ class Operands:
             high = RegisterOperand(found.register.next())
             return self.reader(RegisterOperand(found.register)), self.reader(high)
         if isinstance(found, Immediate):
+            if found.value < -(1 << 31) or 1 << 31 <= found.value < 1 << 32:
+                raise self.fail("how a number is extended to 64 bits is not understood")
             low, high_word = constant(found.value), constant(found.value >> 32)
             return (lambda state: low), (lambda state: high_word)
         if isinstance(found, Constant) and not (found.negative or found.inverted or found.absolute):

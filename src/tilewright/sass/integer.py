@@ -136,6 +136,8 @@ def _special(ops: Operands) -> Effect:
 
 @rule("LDC", "ULDC", "LDCU")
 def _constant(ops: Operands) -> Effect:
+    if (narrow := ops.one_of("U8", "S8", "U16", "S16", default="")) != "":
+        return _narrow_constant(ops, narrow[0] == "S", int(narrow[1:]))
     count = {"32": 1, "64": 2, "128": 4}[ops.one_of("64", "128", default="32")]
     ops.no_more_modifiers()
     into = ops.destination()
@@ -154,6 +156,28 @@ def _constant(ops: Operands) -> Effect:
             lambda state: [state.constant_at(bank, at(state), offset + 4 * i) for i in range(count)],
         )
     return Effect(registers, lambda state: [state.constant_word(bank, offset + 4 * i) for i in range(count)])
+
+
+def _narrow_constant(ops: Operands, signed: bool, bits: int) -> Effect:
+    ops.no_more_modifiers()
+    into, source = ops.destination(), ops.take()
+    ops.end()
+    if not isinstance(source, Constant) or source.index is not None:
+        raise ops.fail("expected a constant at a fixed place")
+    bank, offset = source.bank, source.offset & ~3
+    shift = np.uint32(8 * (source.offset & 3))
+    rest = np.uint32(32 - bits)
+
+    def run(word: Array) -> Array:
+        top = (word >> shift) << rest
+        return (top.view(np.int32) >> np.int32(rest)).view(np.uint32) if signed else top >> rest
+
+    def compute(state: State) -> tuple[Word]:
+        value = state.constant_word(bank, offset)
+        marks = None if value.unknown is None else run(value.unknown)
+        return (Word(run(value.bits), None, marks, value.cause),)
+
+    return Effect((into,), compute)
 
 
 @rule("IMAD", "UIMAD")
@@ -195,25 +219,42 @@ def _imad(ops: Operands) -> Effect:
 
 def _imad_wide(ops: Operands, high_only: bool) -> Effect:
     signed = not ops.flagged("U32")
+    extended = ops.flagged("X")
     ops.no_more_modifiers()
     into = ops.destination()
-    if ops.peek_predicate():
-        raise ops.fail("a carry out of a multiply-add is not understood")
+    carry_outs = ops.destinations(1)
     a, b = ops.word(), ops.word()
+    addend = ops.left[0] if ops.left else None
+    negative = isinstance(addend, RegisterOperand) and addend.negative
+    if negative and isinstance(addend, RegisterOperand):
+        ops.left[0] = RegisterOperand(addend.register, suffixes=addend.suffixes)
     low, high = ops.pair()
+    carry_in = ops.predicate() if extended else None
     ops.end()
+    if (signed or negative) and (extended or any(r.number is not None for r in carry_outs)):
+        raise ops.fail("a carry of a signed multiply-add is not understood")
 
-    def compute(state: State) -> list[Word]:
+    def compute(state: State) -> list[Value]:
         x, y, below, above = a(state), b(state), low(state), high(state)
-        if not high_only:
+        if not (high_only or carry_outs or carry_in or negative):
             small = _wide_in_parts(x, y, below, above, signed)
             if small is not None:
-                return small
-        total = _wide(x.bits, signed) * _wide(y.bits, signed)
-        total = total + (below.bits.astype(np.uint64) | (above.bits.astype(np.uint64) << np.uint64(32)))
-        return _halves(total, x, y, below, above)[1 if high_only else 0 :]
+                return [*small]
+        sources: list[Value] = [x, y, below, above]
+        product = _wide(x.bits, signed) * _wide(y.bits, signed)
+        third = below.bits.astype(np.uint64) | (above.bits.astype(np.uint64) << np.uint64(32))
+        total = product - third if negative else product + third
+        over: Array = total < product
+        if carry_in is not None:
+            more = carry_in(state)
+            sources.append(more)
+            before, total = total, total + more.bits.astype(np.uint64)
+            over = over | (total < before)
+        halves = _halves(total, *sources)[1 if high_only else 0 :]
+        return [*halves, *(flag(over, *sources) for _ in carry_outs)]
 
-    return Effect((into,) if high_only else (into, into.next()), compute)
+    words = (into,) if high_only else (into, into.next())
+    return Effect((*words, *carry_outs), compute)
 
 
 def _wide_in_parts(a: Word, b: Word, low: Word, high: Word, signed: bool) -> list[Word] | None:
@@ -332,6 +373,8 @@ def _lea(ops: Operands) -> Effect:
     ops.no_more_modifiers()
     into = ops.destination()
     carry_outs = ops.destinations(1)
+    if carry_outs and any(isinstance(o, RegisterOperand | Constant) and o.negative for o in ops.left):
+        raise ops.fail("a carry out of a subtraction is not understood here")
     a, b = ops.word(), ops.word()
     upper = ops.word() if high and not sign else None
     shift = ops.integer() & 31
@@ -381,6 +424,7 @@ def _lea(ops: Operands) -> Effect:
 
 
 _NOT_TRUE = RegisterOperand(Register("P", None), inverted=True)
+_NOT_TRUE_UNIFORM = RegisterOperand(Register("UP", None), inverted=True)
 
 
 @rule("SHF", "USHF")
@@ -487,7 +531,7 @@ def _lop3(ops: Operands) -> Effect:
     if ops.peek_predicate():
         ops.predicate()
     ops.end()
-    if ops.instruction.operands[-1] not in (_NOT_TRUE, RegisterOperand(Register("UP", None), inverted=True)):
+    if ops.instruction.operands[-1] not in (_NOT_TRUE, _NOT_TRUE_UNIFORM):
         raise ops.fail("its last predicate is not understood")
 
     def compute(state: State) -> list[Value]:
@@ -548,28 +592,76 @@ def _not_zero(value: Word) -> Flag:
 
 @rule("SEL", "USEL")
 def _sel(ops: Operands) -> Effect:
+    wide = ops.flagged("64")
     ops.no_more_modifiers()
     into = ops.destination()
-    a, b, chosen = ops.word(), ops.word(), ops.predicate()
+    a, b = (ops.pair() if wide else (ops.word(),) for _ in range(2))
+    chosen = ops.predicate()
     ops.end()
 
-    def compute(state: State) -> tuple[Word]:
+    def compute(state: State) -> list[Word]:
         which = chosen(state)
-        return (merge_words(b(state), a(state), which.bits, which.unknown, which.cause),)
+        return [
+            merge_words(no(state), yes(state), which.bits, which.unknown, which.cause)
+            for yes, no in zip(a, b, strict=True)
+        ]
 
-    return Effect((into,), compute)
+    return Effect((into, into.next()) if wide else (into,), compute)
 
 
 @rule("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
 def _imnmx(ops: Operands) -> Effect:
-    signed = ops.one_of("U32", "S32", default="S32") == "S32"
+    kind = ops.one_of("U32", "S32", "U64", "S64", default="S32")
     ops.no_more_modifiers()
+    if kind.endswith("64"):
+        return _imnmx_64(ops, kind == "S64")
     into = ops.destination()
-    if any(r.number is not None for r in ops.destinations(2)):
+    predicates = ops.destinations(2)
+    if any(r.number is not None for r in predicates):
         raise ops.fail("its predicates are not understood")
     a, b, least = ops.word(), ops.word(), ops.predicate()
     ops.end()
+    signed = kind == "S32"
     return Effect((into,), lambda state: (_least(a(state), b(state), least(state), signed),))
+
+
+def _imnmx_64(ops: Operands, signed: bool) -> Effect:
+    if any(r.number is not None for r in ops.destinations(2)):
+        raise ops.fail("its predicates are not understood")
+    into = ops.destination()
+    a, b, least = ops.pair(), ops.pair(), ops.predicate()
+    if ops.take() not in (_NOT_TRUE, _NOT_TRUE_UNIFORM):
+        raise ops.fail("its last predicate is not understood")
+    ops.end()
+
+    def compute(state: State) -> list[Word]:
+        words = [read(state) for read in (*a, *b)]
+        which = least(state)
+        x, y = (
+            low.bits.astype(np.uint64) | (high.bits.astype(np.uint64) << np.uint64(32))
+            for low, high in (words[:2], words[2:])
+        )
+        if signed:
+            x, y = x.view(np.int64), y.view(np.int64)
+        found: Array = np.where(which.bits, np.minimum(x, y), np.maximum(x, y))
+        return _halves(found.view(np.uint64), *words, which)
+
+    return Effect((into, into.next()), compute)
+
+
+@rule("VIMNMX3")
+def _vimnmx3(ops: Operands) -> Effect:
+    signed = ops.one_of("U32", "S32", default="S32") == "S32"
+    ops.no_more_modifiers()
+    into = ops.destination()
+    a, b, c, least = ops.word(), ops.word(), ops.word(), ops.predicate()
+    ops.end()
+
+    def compute(state: State) -> tuple[Word]:
+        which = least(state)
+        return (_least(_least(a(state), b(state), which, signed), c(state), which, signed),)
+
+    return Effect((into,), compute)
 
 
 def _least(a: Word, b: Word, least: Flag, signed: bool) -> Word:
@@ -693,9 +785,8 @@ def _hfma2(ops: Operands) -> Effect:
     zeros = [ops.take(), ops.take()]
     halves = [ops.take(), ops.take()]
     ops.end()
-    for zero in zeros:
-        if not isinstance(zero, RegisterOperand) or zero.register.number is not None:
-            raise ops.fail("half-precision arithmetic is not understood")
+    if zeros != [RegisterOperand(Register("R", None), negative=True), RegisterOperand(Register("R", None))]:
+        raise ops.fail("half-precision arithmetic is not understood")
     bits = 0
     for half in halves:
         if not isinstance(half, FloatImmediate) or "NAN" in half.text.upper():

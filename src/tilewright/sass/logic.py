@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.sass.decode import Effect, Operands, State, rule
+from tilewright.sass.decode import Effect, Operands, State, predicate_reader, rule
 from tilewright.sass.operands import Immediate, RegisterOperand, Special
 from tilewright.sass.operands import Register as Reg
 from tilewright.sass.values import (
     ALL_BITS,
     FALSE,
+    FALSE_FLAG,
     TRUE,
     Array,
     Flag,
@@ -19,6 +21,7 @@ from tilewright.sass.values import (
     Word,
     all_bits,
     lanes_unknown,
+    unknown_flag,
     unknown_word,
     word,
 )
@@ -102,12 +105,13 @@ def _plop3(ops: Operands) -> Effect:
     ops.no_more_modifiers()
     first, second = ops.destination(), ops.destination()
     a, b, c = ops.predicate(), ops.predicate(), ops.predicate()
-    tables = ops.integer(), ops.integer()
+    table, _ = ops.integer(), ops.integer()
     ops.end()
+    if second.number is not None:
+        raise ops.fail("its second result is not understood")
 
-    def compute(state: State) -> list[Flag]:
-        flags = (a(state), b(state), c(state))
-        return [_lookup(flags, table) for table in tables]
+    def compute(state: State) -> tuple[Flag, Flag]:
+        return _lookup((a(state), b(state), c(state)), table), FALSE_FLAG
 
     return Effect((first, second), compute)
 
@@ -194,8 +198,26 @@ def _r2p(ops: Operands) -> Effect:
     return Effect(tuple(Reg(bank, n) for n in places), compute)
 
 
-def _active(state: State) -> Array:
-    return np.ones((1, 1, 32), bool) if state.active is None else state.active
+Across: TypeAlias = Callable[[State, Array], Sequence[Value]]
+"""Computes values from what all lanes of a warp hold, given those that take part, of shape (.., .., 32)."""
+
+
+def _across_lanes(ops: Operands, writes: tuple[Reg, ...], compute: Across) -> Effect:
+    """Return the effect of an instruction whose result depends on which lanes execute it, its guard included."""
+    guard = ops.instruction.guard if ops.instruction.conditional else None
+    reader = None if guard is None else predicate_reader(guard)
+
+    def run(state: State) -> Sequence[Value]:
+        active = np.ones((1, 1, 32), bool) if state.active is None else state.active
+        if reader is not None:
+            found = reader(state)
+            if found.unknown is not None and bool((found.unknown & active).any()):
+                cause = found.cause or state.here("which lanes take part is not known")
+                return [unknown_flag(cause) if r.is_predicate else unknown_word(cause) for r in writes]
+            active = active & found.bits
+        return compute(state, np.broadcast_to(active, np.broadcast_shapes(active.shape, (1, 1, 32))))
+
+    return Effect(writes, run)
 
 
 @rule("VOTE", "VOTEU")
@@ -209,9 +231,8 @@ def _vote(ops: Operands) -> Effect:
     if kind == "EQ" and any(p.number is not None for p in predicates):
         raise ops.fail("a vote on equality is not understood")
 
-    def compute(state: State) -> list[Value]:
+    def compute(state: State, active: Array) -> list[Value]:
         value = source(state)
-        active = np.broadcast_to(_active(state), np.broadcast_shapes(_active(state).shape, (1, 1, 32)))
         bits = active & value.bits
         unknown = None if value.unknown is None else active & value.unknown
         found: list[Value] = []
@@ -228,7 +249,7 @@ def _vote(ops: Operands) -> Effect:
             found.append(Flag(low, marks if marks.any() else None, value.cause))
         return found
 
-    return Effect((*into, *predicates), compute)
+    return _across_lanes(ops, (*into, *predicates), compute)
 
 
 def ballot(bits: Array) -> Array:
@@ -249,12 +270,11 @@ def _elect(ops: Operands) -> Effect:
     if ops.instruction.operands[-1] != RegisterOperand(Reg("P", None)) and len(ops.instruction.operands) > 2:
         raise ops.fail("its last predicate is not understood")
 
-    def compute(state: State) -> list[Value]:
-        active = np.broadcast_to(_active(state), np.broadcast_shapes(_active(state).shape, (1, 1, 32)))
+    def compute(state: State, active: Array) -> list[Value]:
         chosen = active & (np.cumsum(active, axis=2) == 1)
         return [Flag(chosen), *[Word(np.zeros((1, 1, 1), np.uint32))] * len(others)]
 
-    return Effect((first, *others), compute)
+    return _across_lanes(ops, (first, *others), compute)
 
 
 @rule("SHFL")
@@ -275,7 +295,7 @@ def _shfl(ops: Operands) -> Effect:
     else:
         limits = clamp.value
 
-    def compute(state: State) -> tuple[Word]:
+    def compute(state: State, active: Array) -> tuple[Word]:
         value, offset = source(state), which(state)
         lane = np.arange(32, dtype=np.int64)[None, None, :]
         segment = np.int64(limits >> 8 & 0x1F)
@@ -298,7 +318,7 @@ def _shfl(ops: Operands) -> Effect:
         target = np.broadcast_to(target, np.broadcast_shapes(bits.shape, target.shape))
         bits = np.broadcast_to(bits, target.shape)
         found = np.take_along_axis(bits, target, 2)
-        active = np.broadcast_to(_active(state), np.broadcast_shapes(_active(state).shape, target.shape))
+        active = np.broadcast_to(active, np.broadcast_shapes(active.shape, target.shape))
         absent = ~np.take_along_axis(active, np.broadcast_to(target, active.shape), 2)
         marks = np.where(absent, ALL_BITS, np.uint32(0))
         if value.unknown is not None:
@@ -313,7 +333,7 @@ def _shfl(ops: Operands) -> Effect:
             Word(found, None, marks, value.cause or cause or state.here("a lane that is not active is read")),
         )
 
-    return Effect((into,), compute)
+    return _across_lanes(ops, (valid, into), lambda state, active: (FALSE_FLAG, *compute(state, active)))
 
 
 # The steps of an integer division by a number that is not constant: an estimate in floating point, then corrections
@@ -321,30 +341,50 @@ def _shfl(ops: Operands) -> Effect:
 # quotients with exact division, over all magnitudes.
 
 
-@rule("I2F", "I2FP")
+@rule("I2F", "I2FP", "UI2F", "UI2FP")
 def _i2f(ops: Operands) -> Effect:
     ops.flagged("F32")
-    kind = ops.one_of("U32", "S32", default="S32")
+    kind = ops.one_of("U32", "S32", "U64", default="S32")
     up = ops.flagged("RP")
     ops.no_more_modifiers()
-    into, source = ops.destination(), ops.word()
+    if kind == "U64" and not up:
+        raise ops.fail("a conversion of 64 bits that rounds to nearest is not understood")
+    into = ops.destination()
+    source = ops.pair() if kind == "U64" else (ops.word(),)
     ops.end()
 
     def compute(state: State) -> tuple[Word]:
-        value = source(state)
-        exact = (
-            value.bits.astype(np.float64) if kind == "U32" else value.bits.view(np.int32).astype(np.float64)
-        )
-        near = exact.astype(np.float32)
-        if up:
-            near = np.where(near.astype(np.float64) < exact, np.nextafter(near, np.float32(np.inf)), near)
-        return (word(near.astype(np.float32).view(np.uint32), value),)
+        words = [read(state) for read in source]
+        near = _up_from_64(words) if kind == "U64" else _from_32(words[0], kind == "U32", up)
+        return (word(near.view(np.uint32), *words),)
 
     return Effect((into,), compute)
 
 
-@rule("MUFU")
+def _from_32(value: Word, unsigned: bool, up: bool) -> Array:
+    exact = value.bits.astype(np.float64) if unsigned else value.bits.view(np.int32).astype(np.float64)
+    near = exact.astype(np.float32)
+    if up:
+        near = np.where(near.astype(np.float64) < exact, np.nextafter(near, np.float32(np.inf)), near)
+    return np.asarray(near, np.float32)
+
+
+def _up_from_64(words: list[Word]) -> Array:
+    """Round a 64-bit number up to 24 bits, which float32 then holds exactly."""
+    value = words[0].bits.astype(np.uint64) | (words[1].bits.astype(np.uint64) << np.uint64(32))
+    length = np.where(value >> np.uint64(32) != 0, 64, 32)
+    for step in (16, 8, 4, 2, 1):
+        shorter = length - step
+        length = np.where(value >> shorter.astype(np.uint64) == 0, shorter, length)
+    drop = np.maximum(length - 24, 0).astype(np.uint64)
+    kept = value >> drop
+    kept = kept + ((kept << drop) != value)
+    return np.asarray(np.ldexp(kept.astype(np.float64), drop.astype(np.int64)), np.float32)
+
+
+@rule("MUFU", "UMUFU")
 def _mufu(ops: Operands) -> Effect:
+    """The reciprocal of a whole number, as integer division starts from; hardware's is off in its last bit or two."""
     if not ops.flagged("RCP"):
         raise ops.fail("only the reciprocal is understood")
     ops.no_more_modifiers()
@@ -353,32 +393,55 @@ def _mufu(ops: Operands) -> Effect:
 
     def compute(state: State) -> tuple[Word]:
         value = source(state)
+        number = value.bits.view(np.float32)
         with np.errstate(all="ignore"):
-            found = np.float32(1) / value.bits.view(np.float32)
-        return (word(found.astype(np.float32).view(np.uint32), value),)
+            found = np.asarray(np.float32(1) / number, np.float32).view(np.uint32)
+            whole = np.isfinite(number) & (number >= 0) & (np.trunc(number) == number)
+        if bool(whole.all()):
+            return (word(found, value),)
+        inexact = Word(found, None, np.where(whole, np.uint32(0), ALL_BITS), state.here(_INEXACT))
+        return (word(found, value, inexact),)
 
     return Effect((into,), compute)
 
 
-@rule("F2I")
+_INEXACT = "the reciprocal of a fraction is not exact, and only hardware knows its last bits"
+
+
+@rule("F2I", "UF2I")
 def _f2i(ops: Operands) -> Effect:
     ops.flagged("FTZ")
-    kind = ops.one_of("U32", "S32", default="S32")
+    kind = ops.one_of("U32", "S32", "U64", default="S32")
     if not ops.flagged("TRUNC"):
         raise ops.fail("only truncation is understood")
-    ops.flagged("NTZ")
+    # What a NaN becomes: 0 only where NTZ says so.
+    zero = ops.flagged("NTZ")
     ops.no_more_modifiers()
     into, source = ops.destination(), ops.word()
     ops.end()
-    least, most = (0, 2**32 - 1) if kind == "U32" else (-(2**31), 2**31 - 1)
+    least, most = {"U32": (0, 2**32 - 1), "S32": (-(2**31), 2**31 - 1), "U64": (0, 2**64 - 1)}[kind]
 
-    def compute(state: State) -> tuple[Word]:
+    def compute(state: State) -> list[Word]:
         value = source(state)
-        number = np.nan_to_num(value.bits.view(np.float32).astype(np.float64), nan=0.0)
-        whole = np.clip(np.trunc(number), least, most).astype(np.int64)
-        return (word((whole & 0xFFFFFFFF).astype(np.uint32), value),)
+        number = value.bits.view(np.float32)
+        nan = np.isnan(number)
+        with np.errstate(all="ignore"):
+            exact = np.trunc(np.where(nan, np.float32(0), number).astype(np.float64))
+            inside = (exact >= least) & (exact < float(most) + (0 if kind == "U64" else 1))
+            limit = np.where(exact < least, np.uint64(least & _ALL_64), np.uint64(most))
+            whole = exact.astype(np.uint64) if kind != "S32" else exact.astype(np.int64).view(np.uint64)
+            whole = np.where(inside, whole, limit)
+        sources: list[Value] = [value]
+        if not zero and nan.any():
+            sources.append(Word(value.bits, None, np.where(nan, ALL_BITS, np.uint32(0)), state.here(_NAN)))
+        halves = (whole & np.uint64(0xFFFFFFFF), whole >> np.uint64(32))[: 2 if kind == "U64" else 1]
+        return [word(half.astype(np.uint32), *sources) for half in halves]
 
-    return Effect((into,), compute)
+    return Effect((into, into.next()) if kind == "U64" else (into,), compute)
+
+
+_NAN = "a NaN is made a whole number"
+_ALL_64 = (1 << 64) - 1
 
 
 @rule("REDUX", "CREDUX")
@@ -392,9 +455,8 @@ def _redux(ops: Operands) -> Effect:
     if kind not in ("SUM", "MIN", "MAX", "OR"):
         raise ops.fail("this reduction is not understood")
 
-    def compute(state: State) -> tuple[Word]:
+    def compute(state: State, active: Array) -> tuple[Word]:
         value = source(state)
-        active = np.broadcast_to(_active(state), np.broadcast_shapes(_active(state).shape, (1, 1, 32)))
         bits = value.bits.view(np.int32).astype(np.int64) if signed else value.bits.astype(np.int64)
         bits, active = np.broadcast_arrays(bits, active)
         if kind == "SUM" or kind == "OR":
@@ -409,7 +471,7 @@ def _redux(ops: Operands) -> Effect:
         lanes = None if value.unknown is None else ((value.unknown != 0) & active).any(2, keepdims=True)
         return (Word((found & 0xFFFFFFFF).astype(np.uint32), None, all_bits(lanes), value.cause),)
 
-    return Effect((into,), compute)
+    return _across_lanes(ops, (into,), compute)
 
 
 @rule("SYNCS")
