@@ -58,6 +58,10 @@ def count(compiled: Compiled, launch: Launch, given: Sequence[Given] = (), traff
     if "sass" not in compiled.asm or compiled.machine_code is None:
         reason = "there is no NVIDIA machine code: executed counts need it"
         return Counters(launch.programs, None, unknown=(Unknown("everything", reason, None, None, None),))
+    if compiled.num_ctas > 1:
+        # A block's place in its cluster would have to be run through, and what it reads from its neighbours.
+        reason = f"programs of {compiled.num_ctas} blocks (clusters) are not counted yet"
+        return Counters(launch.programs, None, unknown=(Unknown("everything", reason, None, None, None),))
     try:
         counter = _Counter(compiled, launch, given)
     except (SassError, NoConstants) as why:
