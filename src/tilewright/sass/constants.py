@@ -47,8 +47,11 @@ def constants(launch: Launch, compiled: Compiled) -> dict[int, int]:
             continue
         if size < expected:
             raise NoConstants(f"a parameter of {size} bytes is given {expected}")
-        for at in range(0, size, 4):
-            words[code.parameters_at + offset + at] = number >> (8 * at) & 0xFFFFFFFF
+        # Parameters of one and two bytes share a word.
+        place, data = code.parameters_at + offset, number & (1 << 8 * size) - 1
+        for at in range(place & ~3, place + size, 4):
+            shifted = data << 8 * (place - at) if place >= at else data >> 8 * (at - place)
+            words[at] = words.get(at, 0) | shifted & 0xFFFFFFFF
     return words | _shape_words(launch, compiled)
 
 
