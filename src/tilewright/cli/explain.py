@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -106,16 +106,20 @@ def explain(
 
     gpus = [load(name) for name in gpu or [DEFAULT_GPU]]
     launches, varied = read_launches(cases, setting or [], args, grid)
+    asked = {"lines": lines, "source": source, "sass": sass, "ptx": ptx}
+    listings = [name for name, wanted in asked.items() if wanted]
+    several = len(launches) * len(gpus)
+    _check_listings(listings, several, alone=not configs and compare is None, as_json=as_json)
+    if count is False:
+        _check_counting({**asked, "compare": compare is not None, "assume": bool(assume)})
     if compare is not None:
-        _check_compare(len(launches) * len(gpus), configs, count)
+        if several > 1 or configs:
+            raise TilewrightError("--compare compares with one launch on one GPU, without --configs")
         launches += read_compared(compare, cases[0], setting or [], args, grid)
     if timeout <= 0:
         raise TilewrightError(f"--timeout must be more than 0 seconds, found {timeout:g}")
     given = read_assumed(assume or [])
-    asked = {"lines": lines, "source": source, "sass": sass, "ptx": ptx}
-    listings = [name for name, wanted in asked.items() if wanted]
-    _check_listings(listings, len(launches) * len(gpus), configs, count, as_json)
-    wanted = count if count is not None else not configs
+    wanted = count if count is not None else bool(given) or not configs
     with Compiler(
         workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default"
     ) as compiler:
@@ -143,21 +147,19 @@ def _profiles(
     from tilewright.cli.counting import count_profiles
     from tilewright.model import make_profile
 
-    counter = threading.Thread(target=_load_counter, daemon=True)
+    wanted_here = wanted and any(g.target.backend == "cuda" for _, g in pairs)
+    counter = threading.Thread(target=_load_counter)
     with Progress(len(pairs), "compiling") as bar:
 
         def update(done: int, total: int) -> None:
             # While a worker compiles, this process may as well load what it will count with.
-            if (
-                wanted
-                and done < total
-                and not counter.ident
-                and any(g.target.backend == "cuda" for _, g in pairs)
-            ):
+            if wanted_here and done < total and not counter.ident:
                 counter.start()
             bar.update(done, total)
 
         results = compiler.compile([(launch, g.target) for launch, g in pairs], progress=update)
+    if counter.ident:
+        counter.join()
     profiles = [make_profile(launch, g, r) for (launch, g), r in zip(pairs, results, strict=True)]
     return count_profiles(profiles, compiler.cache, given, jobs) if wanted else profiles
 
@@ -166,32 +168,25 @@ def _load_counter() -> None:
     import tilewright.sass.count  # noqa: F401
 
 
-def _check_listings(
-    listings: Sequence[str], several: int, configs: bool, count: bool | None, as_json: bool
-) -> None:
-    """Complain of a listing that cannot be printed."""
+def _check_listings(listings: Sequence[str], several: int, alone: bool, as_json: bool) -> None:
+    """Complain of a listing that cannot be printed: it is of one launch, and JSON has only that of the code."""
     for name in listings:
-        if several > 1 and not (as_json and name == "sass"):
-            raise TilewrightError(f"--{name} lists one launch on one GPU, and {several} were asked for")
-        if configs and not as_json:
-            raise TilewrightError(f"--{name} lists one launch: leave out --configs")
-        if count is False:
-            raise TilewrightError(f"--{name} lists counts: leave out --no-count")
         if as_json and name != "sass":
             raise TilewrightError(
                 f"--{name} is a page: with --json, counts by line are always there, and --sass adds "
                 "those by instruction"
             )
+        if not as_json and not alone:
+            raise TilewrightError(f"--{name} lists one launch: leave out --configs and --compare")
+        if not as_json and several > 1:
+            raise TilewrightError(f"--{name} lists one launch on one GPU, and {several} were asked for")
 
 
-def _check_compare(several: int, configs: bool, count: bool | None) -> None:
-    """Complain of what does not go with --compare."""
-    if several != 1:
-        raise TilewrightError(f"--compare compares with one launch on one GPU, and {several} were asked for")
-    if configs:
-        raise TilewrightError("--compare compares two launches: leave out --configs")
-    if count is False:
-        raise TilewrightError("--compare compares counts: leave out --no-count")
+def _check_counting(asked: Mapping[str, bool]) -> None:
+    """Complain of an option that needs counts, given together with --no-count."""
+    for name, given in asked.items():
+        if given:
+            raise TilewrightError(f"--{name} needs counts: leave out --no-count")
 
 
 def _print_compared(

@@ -214,8 +214,10 @@ def raw_line(file: str, line: int) -> str:
 
 
 def _dedented(texts: Sequence[str]) -> list[str]:
-    spaces = min((len(t) - len(t.lstrip()) for t in texts if t.strip()), default=0)
-    return [t[spaces:] for t in texts]
+    """Take off the indentation that all share, and half of the rest: it shows what lies in which loop."""
+    indents = [len(t) - len(t.lstrip()) for t in texts]
+    least = min((i for i, t in zip(indents, texts, strict=True) if t.strip()), default=0)
+    return [" " * ((i - least) // 2) + t.lstrip() for i, t in zip(indents, texts, strict=True)]
 
 
 def _function(functions: Sequence[tuple[int, int]], line: int) -> int | None:
