@@ -108,6 +108,20 @@ def with_fewer_registers(cubin: bytes, most: int = 254) -> bytes:
     return bytes(changed)
 
 
+def as_new_format(cubin: bytes) -> bytes:
+    """Return a copy of a cubin in the header of CUDA 13: its nvdisasm gives no life ranges under the older one.
+
+    Only the header differs: ABI 0x41 version 8 in place of 0x33 version 7, and where its flags hold the
+    architecture (bits 8 to 15 in place of 0 to 7), as the two ptxas of Triton 3.9 write them.
+    """
+    changed = bytearray(cubin)
+    (flags,) = struct.unpack_from("<I", cubin, 0x30)
+    changed[7:9] = b"\x41\x08"
+    struct.pack_into("<I", changed, 0x14, 1)
+    struct.pack_into("<I", changed, 0x30, 0x09000004 | (flags & 0xFF) << 8)
+    return bytes(changed)
+
+
 def _attributes(cubin: bytes, section: str) -> Iterator[tuple[int, bytes]]:
     """Yield (attribute, value) of an information section's sized values."""
     for attribute, at, length in _places(cubin, section):

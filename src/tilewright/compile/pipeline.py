@@ -19,7 +19,13 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 
 from tilewright.compile.allocate import Allocated, allocate
-from tilewright.compile.cubin import constant_bank, read_parameters, read_resources, with_fewer_registers
+from tilewright.compile.cubin import (
+    as_new_format,
+    constant_bank,
+    read_parameters,
+    read_resources,
+    with_fewer_registers,
+)
 from tilewright.compile.lines import LineTable, read_lines
 from tilewright.compile.loading import load_kernel
 from tilewright.compile.specialise import make_source, specialise
@@ -154,16 +160,22 @@ def _machine_code(cubin: bytes, name: str, notes: list[str]) -> dict[str, Any]:
 
 def _disassemble(cubin: bytes, scratch: Path) -> str:
     """Return nvdisasm's text with, behind each instruction, the registers that it writes and reads."""
+    cubin = with_fewer_registers(cubin)
+    done = _nvdisasm(cubin, scratch)
+    if done.returncode != 0 and "Old Elf" in done.stderr:
+        done = _nvdisasm(as_new_format(cubin), scratch)
+    if done.returncode != 0:
+        raise RuntimeError(f"nvdisasm failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _nvdisasm(cubin: bytes, scratch: Path) -> subprocess.CompletedProcess[str]:
     file = scratch / "kernel.cubin"
-    file.write_bytes(with_fewer_registers(cubin))
-    tool = triton.knobs.nvidia.nvdisasm.path
-    done = subprocess.run(
-        [tool, "-c", "-plr", "-lrm", "narrow", str(file)],
+    file.write_bytes(cubin)
+    return subprocess.run(
+        [triton.knobs.nvidia.nvdisasm.path, "-c", "-plr", "-lrm", "narrow", str(file)],
         capture_output=True,
         text=True,
         timeout=120,
         env=os.environ,
     )
-    if done.returncode != 0:
-        raise RuntimeError(f"nvdisasm failed: {done.stderr.strip()}")
-    return done.stdout
