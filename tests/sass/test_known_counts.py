@@ -1,5 +1,6 @@
 """Counts that are known by construction: marks in loops, against the same loops run in Python."""
 
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from tilewright.launch import Tensor
 from tilewright.sass import Given
 
+TRITON = tuple(int(part) for part in metadata.version("triton").split(".")[:2])
 KERNELS = Path(__file__).with_name("marked.py")
 GPUS = ("a100-80", "rtx-3090", "rtx-4070-super", "h200", "b200", "rtx-5090")
 """sm_80, 86, 89, 90, 100 and 120."""
@@ -173,7 +175,10 @@ def test_a_bound_that_is_loaded_is_unknown_until_it_is_given(count_kernel, gpu):
     found = count_kernel(f"{KERNELS}:loaded", args, (3,), gpu, num_warps=1)
     assert found.instructions is None
     (unknown,) = found.unknown
-    assert (unknown.place.file, unknown.place.line) == (str(KERNELS), line)
+    # Triton 3.9 puts the load at the loop that uses it.
+    assert unknown.place.file == str(KERNELS)
+    assert unknown.place.line - line in ((0,) if TRITON < (3, 9) else (0, 1))
+    line = unknown.place.line
     assert "not known" in unknown.reason
     for bound in (0, 1, 7):
         told = count_kernel(

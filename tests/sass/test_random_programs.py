@@ -30,7 +30,7 @@ COMPARISONS = {
     "!=": lambda a, b: a != b,
 }
 NARROW_DIVISION = "FMUL.RZ has no rule"
-"""Numbers that the compiler knows to have 16 bits it divides in floating point: not followed, and said to be unknown."""
+"""Numbers that the compiler knows to have 16 bits it divides in floating point, which is said to be unknown."""
 
 
 class Undefined(Exception):
@@ -147,7 +147,8 @@ class Program:
         """The kernel's file."""
         lines = ["import triton", "import triton.language as tl", ""]
         lines += [
-            f'M{n} = tl.constexpr("nanosleep.u32 {17 + n}; mov.b32 $0, $1;")' for n in range(len(self.results))
+            f'M{n} = tl.constexpr("nanosleep.u32 {17 + n}; mov.b32 $0, $1;")'
+            for n in range(len(self.results))
         ]
         lines += ["@triton.jit", "def mark(t, asm: tl.constexpr):"]
         lines.append(
@@ -244,7 +245,7 @@ def test_scalars(compile_program, seed):
     assert compared > EXAMPLES * len(GPUS)
 
 
-@pytest.mark.parametrize("seed", (100, 101, 103, 104, 105, 106, 108, 110))
+@pytest.mark.parametrize("seed", [100, 101, 103, 104, 105, 106, 108, 110])
 def test_lanes(compile_program, seed):
     program = Program(seed, lanes=True)
     counts, compared = compile_program(program), 0
