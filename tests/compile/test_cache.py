@@ -180,7 +180,7 @@ def test_the_command_line_warns_and_goes_on(tmp_path, files):
     )
     assert done.returncode == 0
     assert "16 programs" in done.stdout
-    assert done.stderr.startswith("tilewright: the compile cache in")
+    assert done.stderr.startswith("tilewright: the cache in")
     assert len(done.stderr.splitlines()) == 1
 
 

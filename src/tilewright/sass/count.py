@@ -40,7 +40,9 @@ from tilewright.sass.traffic import (
     TensorObserver,
     TrafficObserver,
     memory_seed,
+    says_all,
     through_l1,
+    whole_access,
 )
 from tilewright.sass.values import Array
 
@@ -154,7 +156,7 @@ class _Counter:
         accesses: dict[int, Access] = {}
         found: Traffic | None = None
         if traffic and programs:
-            found, accesses, unknown = self._traffic()
+            found, accesses, unknown = self._traffic(executed)
         rows = self._rows(executed, accesses, shapes.operations, unknown)
         by_opcode: Counter[str] = Counter()
         by_pipe: Counter[str] = Counter()
@@ -213,9 +215,10 @@ class _Counter:
             batches.append(Batch((x, y, z), weight))
         return batches
 
-    def _traffic(self) -> tuple[Traffic | None, dict[int, Access], list[Unknown]]:
+    def _traffic(self, executed: Array) -> tuple[Traffic | None, dict[int, Access], list[Unknown]]:
         started = time.perf_counter()
-        observer = TrafficObserver()
+        converged = not any(i.opcode == "BSSY" for i in self._code.instructions)
+        observer = TrafficObserver(converged)
         try:
             self._look_at_memory(observer)
         except CannotCount as why:
@@ -234,6 +237,12 @@ class _Counter:
                 continue
             accesses[index] = seen.access()
             kinds[kind] = kinds.get(kind, Access()) + seen.access()
+        for instruction in self._code.instructions:
+            times = int(executed[instruction.index])
+            if times and says_all(instruction, converged):
+                kind, access = KINDS[instruction.opcode], whole_access(instruction, times)
+                accesses[instruction.index] = access
+                kinds[kind] = kinds.get(kind, Access()) + access
         for (kind, reason), found in reasons.items():
             what = f"{kind}, {len(found)} instruction{'s' if len(found) > 1 else ''}"
             unknown.append(self._unknown(what, CannotCount(found[0], reason)))

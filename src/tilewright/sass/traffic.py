@@ -94,7 +94,8 @@ class Seen:
 class TrafficObserver(Observer):
     """Adds up what each memory instruction accesses."""
 
-    def __init__(self) -> None:
+    def __init__(self, converged: bool = False) -> None:
+        self._converged = converged
         self.seen: dict[int, Seen] = {}
         self.expected_bytes: int | None = 0
         self.cached = ReadOnce()
@@ -107,7 +108,9 @@ class TrafficObserver(Observer):
         self.cached = ReadOnce()
 
     def wants(self, instruction: Instruction) -> bool:
-        """See every access to memory."""
+        """See every access to memory, but those of which being executed says all."""
+        if says_all(instruction, self._converged):
+            return False
         return instruction.opcode in KINDS or _expects(instruction)
 
     def access(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
@@ -398,6 +401,28 @@ class TensorObserver(Observer):
         one = utc_operations(instruction.opcode, int(value.part.flat[0]))
         times = _weigh(active, machine)
         self.operations[instruction.index] = None if one is None else found + one * times
+
+
+def says_all(instruction: Instruction, converged: bool) -> bool:
+    """Whether an access needs no looking at: its address does not matter, and whole warps do it or none.
+
+    converged: no lanes of a warp ever part in this kernel.
+    """
+    kinds = (*_LOCAL, *_OPERANDS) if converged else _OPERANDS
+    return instruction.opcode in kinds and not instruction.conditional
+
+
+def whole_access(instruction: Instruction, executed: int) -> Access:
+    """Return what such an access does when warps execute it so often."""
+    if instruction.opcode in _OPERANDS:
+        wavefronts = executed * operand_wavefronts(instruction)
+        return Access(
+            executed, executed, 128 * wavefronts, wavefronts=wavefronts, ideal_wavefronts=wavefronts
+        )
+    # A thread's local memory is laid out so that 32 lanes' words lie side by side.
+    width = access_bytes(instruction)
+    sectors = executed * 4 * max(width // 4, 1)
+    return Access(executed, executed, executed * 32 * width, sectors, sectors)
 
 
 def access_bytes(instruction: Instruction) -> int:
