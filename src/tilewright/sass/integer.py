@@ -479,42 +479,50 @@ def _shifted(
 
 @rule("SGXT", "USGXT")
 def _sgxt(ops: Operands) -> Effect:
-    unsigned = ops.flagged("U32")
+    unsigned, wrap = ops.flagged("U32"), ops.flagged("W")
     ops.no_more_modifiers()
     into = ops.destination()
-    source, count = ops.word(), ops.integer()
+    source = ops.word()
+    # nvdisasm 12.8 prints another bank, and U32 where there is none, for a number of bits in a constant bank.
+    if ops.left and isinstance(ops.left[0], Constant):
+        raise ops.fail("a number of bits in a constant bank is not understood")
+    count = ops.word()
     ops.end()
-    if not 1 <= count <= 32:
-        raise ops.fail("its number of bits is not understood")
 
-    def run(bits: Array) -> Array:
+    def run(bits: Array, length: Array) -> Array:
+        n = length & np.uint32(31) if wrap else np.minimum(length, np.uint32(32))
+        gone = (np.uint32(32) - n).astype(np.uint64)
+        top = ((bits.astype(np.uint64) << gone) & np.uint64(ALL_BITS)).astype(np.uint32)
         if unsigned:
-            return bits & np.uint32((1 << count) - 1)
-        return ((bits << np.uint32(32 - count)).view(np.int32) >> np.int32(32 - count)).view(np.uint32)
+            return (top.astype(np.uint64) >> gone).astype(np.uint32)
+        return (top.view(np.int32).astype(np.int64) >> gone.astype(np.int64)).astype(np.uint32)
 
     def compute(state: State) -> tuple[Word]:
-        value = source(state)
-        marks = None if value.unknown is None else run(value.unknown)
-        return (Word(run(value.bits), None, marks, value.cause),)
+        value, length = source(state), count(state)
+        bits = run(value.bits, length.bits)
+        if length.unknown is not None:
+            return (word(bits, value, length),)
+        marks = None if value.unknown is None else run(value.unknown, length.bits)
+        return (Word(bits, None, marks, value.cause),)
 
     return Effect((into,), compute)
 
 
 @rule("BMSK", "UBMSK")
 def _bmsk(ops: Operands) -> Effect:
-    clamp = ops.one_of("C", "W", default="C") == "C"
+    wrap = ops.one_of("C", "W", default="C") == "W"
     ops.no_more_modifiers()
     into = ops.destination()
     start, count = ops.word(), ops.word()
     ops.end()
-    if not clamp:
-        raise ops.fail("a mask that wraps is not understood")
+
+    def limited(bits: Array) -> Array:
+        return (bits & np.uint32(31) if wrap else np.minimum(bits, np.uint32(32))).astype(np.uint64)
 
     def compute(state: State) -> tuple[Word]:
         a, n = start(state), count(state)
-        at = np.minimum(a.bits, np.uint32(32)).astype(np.uint64)
-        ones = (np.uint64(1) << np.minimum(n.bits, np.uint32(32)).astype(np.uint64)) - np.uint64(1)
-        return (word(((ones << at) & np.uint64(0xFFFFFFFF)).astype(np.uint32), a, n),)
+        ones = (np.uint64(1) << limited(n.bits)) - np.uint64(1)
+        return (word(((ones << limited(a.bits)) & np.uint64(0xFFFFFFFF)).astype(np.uint32), a, n),)
 
     return Effect((into,), compute)
 
@@ -693,31 +701,54 @@ def _iabs(ops: Operands) -> Effect:
     return Effect((into,), compute)
 
 
+@rule("VABSDIFF")
+def _vabsdiff(ops: Operands) -> Effect:
+    """|a - b| + c."""
+    unsigned = ops.flagged("U32")
+    ops.no_more_modifiers()
+    into = ops.destination()
+    a, b, c = ops.word(), ops.word(), ops.word()
+    ops.end()
+
+    def wide(bits: Array) -> Array:
+        return bits.astype(np.int64) if unsigned else _signed(bits).astype(np.int64)
+
+    def compute(state: State) -> tuple[Word]:
+        x, y, z = a(state), b(state), c(state)
+        apart = np.abs(wide(x.bits) - wide(y.bits)).astype(np.uint32)
+        return (word(apart + z.bits, x, y, z),)
+
+    return Effect((into,), compute)
+
+
 @rule("PRMT", "UPRMT")
 def _prmt(ops: Operands) -> Effect:
     ops.no_more_modifiers()
     into = ops.destination()
-    a, selector, b = ops.word(), ops.integer(), ops.word()
+    a, selector, b = ops.word(), ops.word(), ops.word()
     ops.end()
 
-    def pick(low: Array, high: Array) -> Array:
+    def pick(low: Array, high: Array, chosen: Array) -> Array:
         both = low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
         found: Any = np.uint64(0)
         for byte in range(4):
-            choice = selector >> 4 * byte & 0xF
-            bits = (both >> np.uint64(8 * (choice & 7))) & np.uint64(0xFF)
-            if choice & 8:
-                bits = np.where(bits >= 0x80, np.uint64(0xFF), np.uint64(0))
+            choice = (chosen >> np.uint32(4 * byte)) & np.uint32(0xF)
+            bits = (both >> (np.uint64(8) * (choice & np.uint32(7)).astype(np.uint64))) & np.uint64(0xFF)
+            sign = np.where(bits >= 0x80, np.uint64(0xFF), np.uint64(0))
+            bits = np.where(choice & np.uint32(8) != 0, sign, bits)
             found = found | (bits << np.uint64(8 * byte))
-        return found.astype(np.uint32)
+        return np.asarray(found).astype(np.uint32)
 
     def compute(state: State) -> tuple[Word]:
-        x, y = a(state), b(state)
-        bits = pick(x.bits, y.bits)
+        x, y, chosen = a(state), b(state), selector(state)
+        bits = pick(x.bits, y.bits, chosen.bits)
+        if chosen.unknown is not None:
+            return (word(bits, x, y, chosen),)
         if x.unknown is None and y.unknown is None:
             return (Word(bits),)
         zero = np.zeros((1, 1, 1), np.uint32)
-        marks = pick(zero if x.unknown is None else x.unknown, zero if y.unknown is None else y.unknown)
+        low, high = (zero if w.unknown is None else w.unknown for w in (x, y))
+        marks = pick(low, high, chosen.bits)
         return (Word(bits, None, marks if marks.any() else None, x.cause or y.cause),)
 
     return Effect((into,), compute)
@@ -739,8 +770,7 @@ def _popc(ops: Operands) -> Effect:
 
 @rule("FLO", "UFLO")
 def _flo(ops: Operands) -> Effect:
-    if not ops.flagged("U32"):
-        raise ops.fail("only the leading one of an unsigned number is understood")
+    unsigned = ops.flagged("U32")
     from_top = ops.flagged("SH")
     ops.no_more_modifiers()
     into, source = ops.destination(), ops.word()
@@ -748,9 +778,13 @@ def _flo(ops: Operands) -> Effect:
 
     def compute(state: State) -> tuple[Word]:
         value = source(state)
-        place = np.frexp(value.bits.astype(np.float64))[1] - 1
+        bits = value.bits
+        if not unsigned:
+            # The highest bit that is not a copy of the sign.
+            bits = bits ^ (_signed(bits) >> np.int32(31)).view(np.uint32)
+        place = np.frexp(bits.astype(np.float64))[1] - 1
         place = 31 - place if from_top else place
-        found = np.asarray(np.where(value.bits == 0, -1, place), np.int32)
+        found = np.asarray(np.where(bits == 0, -1, place), np.int32)
         return (word(found.view(np.uint32), value),)
 
     return Effect((into,), compute)
