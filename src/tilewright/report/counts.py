@@ -61,9 +61,9 @@ def _totals(p: Profile, c: Counters) -> list[tuple[str, str, str]]:
         rows.append(("barriers", figures.count(c.barriers), f"{each:,.0f} for each warp"))
     if c.traffic is not None:
         rows.append(_from_l2(p, c))
-    if c.spill_loads or c.spill_stores:
-        spilled = f"{figures.count(c.spill_stores)} stores and {figures.count(c.spill_loads)} loads"
-        rows.append(("of spilled registers", spilled, ""))
+    if spilled := c.spill_loads + c.spill_stores:
+        parts = f"{figures.count(c.spill_stores)} stores, {figures.count(c.spill_loads)} loads"
+        rows.append(("of spilled registers", figures.count(spilled), parts))
     return rows
 
 
