@@ -87,7 +87,9 @@ def cover(version: str, name: str, options: argparse.Namespace) -> list[dict[str
     case, gpu = load_case(f"{CASE}:{version}"), load(name)
     settings = [
         {**config, "causal": causal}
-        for config, causal in itertools.product(configurations()[options.first :: options.every], (False, True))
+        for config, causal in itertools.product(
+            configurations()[options.first :: options.every], (False, True)
+        )
     ]
     launches = [case.launch(s) for s in settings]
     started = time.time()

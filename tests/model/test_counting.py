@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from importlib import metadata
 
 import jsonschema
 import pytest
@@ -28,11 +27,6 @@ ROWS = """
         tl.store(y_ptr + row, tl.sum(acc, axis=0))
 """
 LOADED_AT = 8
-WRONG_LINES = pytest.mark.xfail(
-    tuple(map(int, metadata.version("triton").split(".")[:2])) >= (3, 8),
-    reason="from Triton 3.8 on, the line of inline assembly is that of what follows it",
-    strict=False,
-)
 
 
 @pytest.fixture
@@ -113,7 +107,6 @@ def test_given_values_decide(job, given):
     assert any("given" in a for a in one.assumptions)
 
 
-@WRONG_LINES
 def test_what_is_loaded_is_unknown_with_the_place(job):
     found = count_launches([job()])[0]
     assert found.instructions is None

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from tilewright.compile import Compiled
 from tilewright.sass.counters import Place
 
-_LOC = re.compile(r"\s*\.loc\s+\d+ (\d+) \d+.*?//\s*(.*)$")
+_LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+) \d+(?:.*?inlined_at (\d+) (\d+) \d+)?.*?//\s*(.*)$")
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
 _FRAME = re.compile(r"([^\s\[\]@]+):(\d+):\d+")
 
 
@@ -46,13 +47,34 @@ class Places:
 
 
 def _chains(ptx: str) -> Mapping[int, list[tuple[str, int]]]:
-    """Map a line of the PTX text to the chain that the `.loc` in force there gives in its comment."""
+    """Map a line of the PTX text to the chain of the `.loc` in force there.
+
+    Up to Triton 3.7 the chain is in the `.loc`'s comment. Later `.loc` names the place it is inlined at, whose own
+    chain is that of the last `.loc` of that place. Within inline assembly the `.loc` before it stays in force: those
+    inside are of what follows.
+    """
+    lines = ptx.splitlines()
+    files = {m[1]: m[2].rpartition("/")[2] for m in map(_FILE.match, lines) if m}
     found: dict[int, list[tuple[str, int]]] = {}
+    of_place: dict[tuple[str, str], list[tuple[str, int]]] = {}
     current: list[tuple[str, int]] = []
-    for number, line in enumerate(ptx.splitlines(), 1):
-        if line.lstrip().startswith(".loc"):
+    inline = False
+    for number, line in enumerate(lines, 1):
+        text = line.lstrip()
+        if text.startswith("// begin inline asm"):
+            inline = True
+        elif text.startswith("// end inline asm"):
+            inline = False
+        elif text.startswith(".loc"):
             match = _LOC.match(line)
-            current = [(file, int(n)) for file, n in _FRAME.findall(match[2])] if match else []
+            if match is None:
+                current = []
+            elif not inline:
+                current = [(file, int(n)) for file, n in _FRAME.findall(match[5])]
+                if match[3]:
+                    at = (match[3], match[4])
+                    current += of_place.get(at) or [(files.get(at[0], ""), int(at[1]))]
+                of_place[match[1], match[2]] = current
         elif current:
             found[number] = current
     return found

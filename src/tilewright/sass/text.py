@@ -25,7 +25,7 @@ from tilewright.sass.operands import (
 _INSTRUCTION = re.compile(
     r"\s+/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P(?:T|\d+))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*?)\s*;\s*(?://\s*\|(.*))?$"
 )
-_SCHEDULING = re.compile(r"\s+[&?][A-Za-z].*$")
+_SCHEDULING = re.compile(r"(?:^|\s+)[&?][A-Za-z].*$")
 _LABEL_LINE = re.compile(r"(\.L_x_\d+|\.?[A-Za-z_$][\w.$]*):")
 _SECTION = re.compile(r"\s*\.section\s+(\S+?),")
 _RULER = re.compile(r"//\s*\|((?:\s+#\s[0-9 ]+\|)+)\s*$")
