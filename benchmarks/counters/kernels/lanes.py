@@ -391,7 +391,7 @@ def divisions(y_ptr, n, every, BLOCK: tl.constexpr):
     at = _at(BLOCK)
     tiny = (at % 32) % every == 0
     x = (at % 61 + 1).to(tl.float32)
-    d = tl.where(tiny, 1e-39, 3.0)
+    d = tl.where(tiny, 1e-39, 3.0).to(tl.float32)
     tl.store(y_ptr + at, tl.math.div_rn(x, d), mask=at < n)
 
 
@@ -399,7 +399,7 @@ def divisions(y_ptr, n, every, BLOCK: tl.constexpr):
 def roots(y_ptr, n, every, BLOCK: tl.constexpr):
     """Square roots rounded to nearest; lanes at multiples of `every` take that of a tiny number."""
     at = _at(BLOCK)
-    x = tl.where((at % 32) % every == 0, 1e-39, (at % 61 + 1).to(tl.float32))
+    x = tl.where((at % 32) % every == 0, 1e-39, (at % 61 + 1).to(tl.float32)).to(tl.float32)
     tl.store(y_ptr + at, tl.math.sqrt_rn(x), mask=at < n)
 
 
