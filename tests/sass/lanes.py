@@ -149,3 +149,44 @@ def reduced(x_ptr, a, b):
     for _ in range(tl.sum(value, 0) & 31):
         t = run(t, MARKS_18)
     tl.store(x_ptr, t)
+
+
+BALLOT = tl.constexpr("{ .reg .pred p; setp.gt.s32 p, $1, 5; vote.sync.ballot.b32 $0, p, -1; }")
+ANY = tl.constexpr(
+    "{ .reg .pred p, q; setp.gt.s32 p, $1, 14; vote.sync.any.pred q, p, -1; selp.b32 $0, 21, 9, q; }"
+)
+EVERY = tl.constexpr(
+    "{ .reg .pred p, q; setp.gt.s32 p, $1, -9; vote.sync.all.pred q, p, -1; selp.b32 $0, 21, 9, q; }"
+)
+TOTAL = tl.constexpr("redux.sync.add.s32 $0, $1, -1;")
+LEAST = tl.constexpr("redux.sync.min.s32 $0, $1, -1;")
+MOST = tl.constexpr("redux.sync.max.u32 $0, $1, -1;")
+JOINED = tl.constexpr("redux.sync.or.b32 $0, $1, -1;")
+BUTTERFLY = tl.constexpr("shfl.sync.bfly.b32 $0, $1, 5, 0x1f, -1;")
+ABOVE = tl.constexpr("shfl.sync.up.b32 $0, $1, 3, 0x0, -1;")
+BELOW = tl.constexpr("shfl.sync.down.b32 $0, $1, 9, 0x1f, -1;")
+CHOSEN = tl.constexpr("shfl.sync.idx.b32 $0, $1, 2, 0x181f, -1;")
+
+
+@triton.jit
+def keep(x_ptr, at, value):
+    """One store, in the lanes where a bit that the lane chooses is set, so that its bytes tell the value."""
+    tl.store(x_ptr + at, value, mask=((value >> (at & 7)) & 1) == 1)
+
+
+@triton.jit(do_not_specialize=["a", "b"])
+def together(x_ptr, a, b):
+    """Votes, reductions and exchanges between the lanes of a warp."""
+    at = tl.program_id(0) * 128 + tl.arange(0, 128)
+    value = (at * a + b) % 17
+    keep(x_ptr, at, run(value, BALLOT))
+    keep(x_ptr + 1024, at, run(value, ANY))
+    keep(x_ptr + 2048, at, run(value, EVERY))
+    keep(x_ptr + 3072, at, run(value, TOTAL))
+    keep(x_ptr + 4096, at, run(value, LEAST))
+    keep(x_ptr + 5120, at, run(value, MOST))
+    keep(x_ptr + 6144, at, run(value, JOINED))
+    keep(x_ptr + 7168, at, run(value, BUTTERFLY))
+    keep(x_ptr + 8192, at, run(value, ABOVE))
+    keep(x_ptr + 9216, at, run(value, BELOW))
+    keep(x_ptr + 10240, at, run(value, CHOSEN))

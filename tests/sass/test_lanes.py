@@ -1,5 +1,6 @@
 """Lanes of a warp that part, masks, packed predicates, spilled bounds: counts that are known by construction."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -170,3 +171,44 @@ def test_bounds_reduced_over_lanes(counted, gpu, warps_of_a_program):
             expected[17] += warps_of_a_program * max(max(values), 0)
             expected[18] += warps_of_a_program * (sum(values) & 31)
         assert marks(found) == +expected
+
+
+def collective(warp):
+    """What every lane gets, operation by operation, as the PTX ISA has it."""
+    unsigned = [v % 2**32 for v in warp]
+    joined = 0
+    for v in unsigned:
+        joined |= v
+    ballot = sum((v > 5) << lane for lane, v in enumerate(warp))
+    alike = (
+        ballot,
+        21 if max(warp) > 14 else 9,
+        21 if min(warp) > -9 else 9,
+        sum(warp),
+        min(warp),
+        max(unsigned),
+        joined,
+    )
+    yield from ([value] * 32 for value in alike)
+    yield [warp[lane ^ 5] for lane in range(32)]
+    yield [warp[lane - 3 if lane >= 3 else lane] for lane in range(32)]
+    yield [warp[lane + 9 if lane + 9 < 32 else lane] for lane in range(32)]
+    yield [warp[lane & 24 | 2] for lane in range(32)]
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_what_lanes_work_out_together(counted, gpu, pair):
+    a, b = pair
+    found = counted("together", gpu, {"a": a, "b": b}, traffic=True)
+    assert not found.unknown
+    expected = Counter()
+    for warp in warps(lambda at: remainder(at * a + b, 17)):
+        for number, values in enumerate(collective(warp)):
+            expected[number] += sum(v >> (lane & 7) & 1 for lane, v in enumerate(values))
+    stores = Counter()
+    for i in found.by_instruction:
+        if "STG" in i.text:
+            offset = re.search(r"\+0x([0-9a-f]+)\]", i.text)
+            stores[int(offset[1], 16) // 4096 if offset else 0] += i.access.bytes // 4
+    assert +stores == +expected

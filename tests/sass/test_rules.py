@@ -73,6 +73,10 @@ FORMS = {
         "UR0 UR1",
         lambda UR2, UR3, UR4, UR5: halves(pair(UR2, UR3) + pair(UR4, UR5)),
     ),
+    "UIADD3.64 UR0, UPT, UPT, UR2, UR4, UR6": (
+        "UR0 UR1",
+        lambda UR2, UR3, UR4, UR5, UR6, UR7: halves(pair(UR2, UR3) + pair(UR4, UR5) + pair(UR6, UR7)),
+    ),
     "IADD.64 R0, R2, -R4": (
         "R0 R1",
         lambda R2, R3, R4, R5: halves(pair(R2, R3) - pair(R4, R5)),
@@ -277,13 +281,15 @@ def source_of(text):
 
 
 def numbers(random, shape=SHAPE):
-    """Numbers of 32 bits: small ones, shift counts, ones beside powers of two, any."""
+    """Numbers of 32 bits: none and all bits, small ones, shift counts, ones beside powers of two, any."""
     anything = random.integers(0, M, shape, dtype=np.uint64)
     powers = np.uint64(1) << random.integers(0, 33, shape).astype(np.uint64)
     near = powers + random.integers(0, 5, shape).astype(np.uint64) + np.uint64(M - 2)
     small = random.integers(0, 70, shape).astype(np.uint64)
-    choice = random.integers(0, 4, shape)
-    return (np.choose(choice, [anything, near, small, anything & near]) & np.uint64(M - 1)).astype(np.uint32)
+    zero = np.zeros(shape, np.uint64)
+    choices = [anything, near, small, anything & near, zero, zero, ~zero, ~zero]
+    chosen = np.choose(random.integers(0, len(choices), shape), choices)
+    return (chosen & np.uint64(M - 1)).astype(np.uint32)
 
 
 def drawn(text, random):
@@ -352,30 +358,45 @@ def test_what_is_known_holds_however_the_unknown_bits_turn_out(text):
         assert all(v.cause for v in found.values() if v.unknown is not None and v.unknown.any())
 
 
+SAME = (0, ALL_BITS)
+LIMITS = [SAME, SAME, (ALL_BITS, ALL_BITS), (0x3FFFFF80, 0x7F), (0x7FFFFF80, 0x7F), (0xF0, 0x0F), (1, 1)]
+"""Bits that the parts of a word may have: any, but the same everywhere; any; an address's; few, so that nothing
+carries; ones that carry."""
+
+
+def in_parts(random, limits, place):
+    """Draw a word as one array and as the parts that it is kept in; `place` keeps the bits of several apart."""
+    whole, lanes = (np.uint32(int(limit)) for limit in limits)
+    shift = np.uint32(8 * place % 32 if limits == (0xF0, 0x0F) else place if limits == (1, 1) else 0)
+    form = 3 if limits == SAME else random.integers(4)
+    if form == 0:
+        part = (numbers(random, (6, 1, 1)) & whole) << shift
+        lane_part = (numbers(random, (1, 1, 32)) & lanes) << shift
+        return Word(part + lane_part), Word(part, lane_part)
+    shape, limit = [((6, 1, 1), whole), ((1, 1, 32), lanes), ((1, 1, 1), whole | lanes)][form - 1]
+    value = Word((numbers(random, shape) & limit) << shift)
+    return value, value
+
+
 @pytest.mark.parametrize("text", FORMS)
 def test_words_in_parts(text):
-    """A sum over programs and lanes gives the same in two parts as in one array, and so does a mix of the two."""
-    writes, random = FORMS[text][0], source_of(text)
-    for _ in range(8):
+    """A sum over programs and lanes gives the same in two parts as in one array, and what plain integers give."""
+    (writes, function), random = FORMS[text], source_of(text)
+    for limits in LIMITS * 6:
         together, apart = {}, {}
-        for name in inputs(text):
+        for place, name in enumerate(inputs(text)):
             if "P" in name:
                 shape = [(6, 1, 1), (1, 1, 32), SHAPE, (1, 1, 1)][random.integers(4)]
                 together[name] = apart[name] = Flag(random.integers(0, 2, shape).astype(bool))
-                continue
-            form = random.integers(4)
-            if form == 0:
-                part, lanes = numbers(random, (6, 1, 1)), numbers(random, (1, 1, 32))
-                if random.random() < 0.5:
-                    # As addresses are: nothing carries.
-                    part, lanes = part & np.uint32(0x3FFFFF80), lanes & np.uint32(0x7F)
-                together[name], apart[name] = Word(part + lanes), Word(part, lanes)
             else:
-                shape = [(), (6, 1, 1), (1, 1, 32), (1, 1, 1)][form]
-                together[name] = apart[name] = Word(numbers(random, shape))
+                together[name], apart[name] = in_parts(random, limits, place)
         one, two = run(text, writes, together), run(text, writes, apart)
         for name in one:
             assert (plain(one[name]) == plain(two[name])).all(), name
+        for at in [(0, 0, 0), (5, 0, 31), (3, 0, 17)]:
+            given = {n: int(plain(v)[at]) for n, v in together.items()}
+            for name, value in zip(writes.split(), function(**given), strict=True):
+                assert int(plain(two[name])[at]) == int(value) & (1 if "P" in name else M - 1), (name, given)
 
 
 REFUSED = [
