@@ -294,7 +294,7 @@ def votes(y_ptr, n, BLOCK: tl.constexpr):
         joined:
         xor.b32 $0, $0, 85;
         }""",
-        "=r,r", [at], dtype=tl.int32, is_pure=False, pack=1,
+        "=&r,r", [at], dtype=tl.int32, is_pure=False, pack=1,
     )  # fmt: skip
     tl.store(y_ptr + at, y, mask=at < n)
 

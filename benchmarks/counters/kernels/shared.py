@@ -150,7 +150,9 @@ def warpgroup_product(
     B is stored with K contiguous, as every element type allows it.
     """
     element: gl.constexpr = a_ptr.dtype.element_ty
-    acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 256 // element.primitive_bitwidth])
+    acc_layout: gl.constexpr = gl.NVMMADistributedLayout(
+        [3, 0], [4, 1], [16, N, 256 // element.primitive_bitwidth]
+    )
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 32 // element.primitive_bitwidth)
     blocked: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
     a_shared: gl.constexpr = gl.NVMMASharedLayout.get_default_for([64, K], element)
