@@ -15,6 +15,7 @@ from tilewright.sass.flow import Flow
 from tilewright.sass.text import parse
 from tilewright.sass.traffic import memory_seed
 
+pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 GPUS = ("a100-80", "rtx-4070-super", "h200", "b200", "rtx-5090")
 X = Tensor.of("int32", (1 << 14,))
@@ -84,9 +85,9 @@ def reached(compiler, tmp_path_factory):
     return found
 
 
-def test_every_rule_is_reached(reached):
+def test_every_rule_is_reached_slow(reached):
     assert set(RULES) - reached - set(NEVER) == set()
 
 
-def test_what_is_said_to_be_never_reached_is_not(reached):
+def test_what_is_said_to_be_never_reached_is_not_slow(reached):
     assert reached & set(NEVER) <= {"SYNCS", "UTCATOMSWS"}
