@@ -114,28 +114,23 @@ def share(found, rows):
     return round(100 * sum(i.executed for i in rows) / found.instructions, 1)
 
 
-def opcode(instruction):
-    first, *rest = instruction.text.split()
-    return (rest[0] if first.startswith("@") else first).split(".")[0]
-
-
 def test_shares_of_lines(explain_counts, kernel_path, published_compiler):
     """Without a mask: v3's exp 28.6 %, its cast of P 2.4 %; v4's exp2 12.7 %, the rescale of O 12.7 %."""
     v3, path = explain_counts("v3", GPU, q=64, k=32, warps=4, stages=3), kernel_path("v3")
     assert share(v3, through(v3, line_of(v3, "P = tl.exp(", path), path)) == 28.6
     dot = through(v3, line_of(v3, "O = tl.dot(P", path), path)
-    assert share(v3, [i for i in dot if opcode(i) == "F2FP"]) == 2.4
+    assert share(v3, [i for i in dot if i.opcode == "F2FP"]) == 2.4
     v4, path = explain_counts("v4", GPU, q=64, k=32, warps=4, stages=3), kernel_path("v4")
     assert share(v4, through(v4, line_of(v4, "P = tl.exp2(", path), path)) == 12.7
     dot = through(v4, line_of(v4, "O = tl.dot(P", path), path)
-    assert share(v4, [i for i in dot if opcode(i) == "FMUL"]) == 12.7
+    assert share(v4, [i for i in dot if i.opcode == "FMUL"]) == 12.7
 
 
 def test_q_is_loaded_again_at_every_step(explain_counts, kernel_path, published_compiler):
     """v0: 34 M LDSM for Q, which stays in shared memory."""
     found, path = explain_counts("v0", GPU, q=16, k=16, warps=4, stages=3), kernel_path("v0")
     rows = through(found, line_of(found, "Q = tl.load(", path), path)
-    assert round(sum(i.executed for i in rows if opcode(i) == "LDSM") / 1e6) == 34
+    assert round(sum(i.executed for i in rows if i.opcode == "LDSM") / 1e6) == 34
 
 
 def test_multiplies_and_range_checks_that_exp2_removes(explain_counts, published_compiler):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 from tilewright.launch import short_path
-from tilewright.sass import Counters, InstructionCount, Place, Unknown
-
-SECTOR_BYTES = 32
-FROM_L2 = ("LDG", "LDGSTS", "UTMALDG")
-"""Opcodes that bring sectors from L2 (or L1) into an SM: loads, copies to shared memory, tensor copies."""
+from tilewright.sass import (
+    READS_L2,
+    SECTOR_BYTES,
+    Counters,
+    InstructionCount,
+    Place,
+    Unknown,
+    place_of,
+    same_file,
+)
 
 
 @dataclass(frozen=True)
@@ -43,31 +47,12 @@ class SourceLine:
         return found
 
 
-@lru_cache(maxsize=1 << 14)
-def opcode(text: str) -> str:
-    """Return the opcode of an instruction's text: `LDG` of `@!P0 LDG.E.128 R4, [R2]`."""
-    words = text.split()
-    return next((w for w in words if not w.startswith("@")), "").partition(".")[0].rstrip(";")
-
-
-def same_file(one: str, other: str) -> bool:
-    """Whether two paths name the same source: debug information may hold the file's name alone."""
-    return one == other or (
-        ("/" not in one or "/" not in other) and one.rpartition("/")[2] == other.rpartition("/")[2]
-    )
-
-
-def place_of(row: InstructionCount, own: str) -> Place | None:
-    """Return the line that an instruction belongs to: the innermost of the kernel's own file, else the outermost."""
-    return next((p for p in row.calls if same_file(p.file, own)), row.calls[-1] if row.calls else None)
-
-
 def source_lines(counters: Counters, own: str) -> tuple[SourceLine, ...]:
     """Return every line that executes something, in the order of the source. `own` is the kernel's file."""
     rows: dict[Place, list[InstructionCount]] = {}
     with_calls: dict[Place, int] = {}
     for row in counters.by_instruction:
-        place = place_of(row, own)
+        place = place_of(row.calls, own)
         if place is None or not row.executed:
             continue
         rows.setdefault(place, []).append(row)
@@ -78,7 +63,7 @@ def source_lines(counters: Counters, own: str) -> tuple[SourceLine, ...]:
 
 
 def _line(place: Place, rows: Sequence[InstructionCount], with_calls: int) -> SourceLine:
-    loads = [row.access for row in rows if opcode(row.text) in FROM_L2]
+    loads = [row.access for row in rows if row.kind in READS_L2]
     known = [access.sectors for access in loads if access is not None]
     return SourceLine(
         place=place,
@@ -86,7 +71,7 @@ def _line(place: Place, rows: Sequence[InstructionCount], with_calls: int) -> So
         with_calls=with_calls,
         tensor_ops=sum(row.tensor_ops for row in rows),
         from_l2_bytes=SECTOR_BYTES * sum(known) if len(known) == len(loads) else None,
-        barriers=sum(row.executed for row in rows if opcode(row.text) == "BAR"),
+        barriers=sum(row.executed for row in rows if row.opcode == "BAR"),
         rows=tuple(rows),
     )
 

@@ -10,9 +10,9 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from tilewright.launch import short_path
-from tilewright.model.counted import SourceLine, opcode, same_file
+from tilewright.model.counted import SourceLine
 from tilewright.model.profile import Profile
-from tilewright.sass import Place
+from tilewright.sass import Place, same_file
 
 COMPARISON_SCHEMA = "tilewright.comparison/1"
 
@@ -159,7 +159,7 @@ def _lines(p: Profile) -> dict[Place, SourceLine]:
 def _mix(line: SourceLine | None) -> Mapping[str, int]:
     mix: Counter[str] = Counter()
     for row in line.rows if line is not None else ():
-        mix[opcode(row.text)] += row.executed
+        mix[row.opcode] += row.executed
     return mix
 
 

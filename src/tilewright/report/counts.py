@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import linecache
-import re
 from collections.abc import Sequence
 
 from tilewright.launch import functions_of, short_path
 from tilewright.model import Profile, SourceLine
-from tilewright.model.counted import mean_per_program, opcode, same_file
+from tilewright.model.counted import mean_per_program
 from tilewright.report import figures, words
 from tilewright.report.page import Page
-from tilewright.sass import Access, Counters, Unknown
+from tilewright.sass import LOADED, Access, Counters, Unknown, same_file
 
 SHOWN = 0.01
 """Share of the instructions (or of tensor operations, or bytes from L2) from which a line is on the page."""
@@ -108,18 +107,16 @@ def unknown_words(u: Unknown) -> str:
     everything = u.what in EVERYTHING
     text = f"{'' if everything else f'{u.what}: '}{_reason(u, everything)}{where}."
     text = text[:1].upper() + text[1:]
-    return f"{text} {_hint(u)}" if everything and u.place and _LOADED.search(u.reason) else text
+    return f"{text} {_hint(u)}" if everything and u.place and LOADED in u.reason else text
 
 
 EVERYTHING = ("everything", "instructions")
 """What an Unknown is about where nothing could be counted."""
-_LOADED = re.compile(r"\b(?:LDG?|LDS|ATOMG?|UTMALDG)\b[\w.]* has no rule")
 
 
 def _reason(u: Unknown, everything: bool) -> str:
-    """The reason in words: where an instruction that loads has no rule, the value comes from memory."""
-    words_ = "it is loaded from memory" if everything else "an address is loaded from memory"
-    return _LOADED.sub(words_, u.reason)
+    """The reason in words; of memory traffic it is an address that is not known."""
+    return u.reason if everything else u.reason.replace(LOADED, LOADED.replace("it", "an address", 1))
 
 
 def _hint(u: Unknown) -> str:
@@ -279,8 +276,7 @@ def print_pipes(page: Page, p: Profile) -> None:
     for row in c.by_instruction:
         if row.executed:
             opcodes = of_pipe.setdefault(row.pipe, {})
-            name = opcode(row.text)
-            opcodes[name] = opcodes.get(name, 0) + row.executed
+            opcodes[row.opcode] = opcodes.get(row.opcode, 0) + row.executed
     rows = []
     for pipe, number in c.by_pipe.items():
         if number < LEAST_PIPE * c.instructions:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.model import Change, Difference, LineChange, Profile
-from tilewright.model.counted import same_file
 from tilewright.report import counts, figures, words
 from tilewright.report.page import Page
-from tilewright.sass import Place
+from tilewright.sass import Place, same_file
 
 MOST_OPCODES = 12
 TELLING = 0.001

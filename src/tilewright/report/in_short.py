@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.model import Profile
-from tilewright.model.counted import mean_per_program, opcode
+from tilewright.model.counted import mean_per_program
 from tilewright.report import figures, words
 from tilewright.sass import Access, Counters, InstructionCount
 
@@ -116,18 +116,6 @@ def _worst(c: Counters, kind: str, what: str) -> str:
         a: Access | None = row.access
         return getattr(a, what) - getattr(a, f"ideal_{what}") if a is not None else 0
 
-    rows = [row for row in c.by_instruction if row.calls and OPCODES.get(opcode(row.text)) == kind]
+    rows = [row for row in c.by_instruction if row.calls and row.kind == kind]
     worst = max(rows, key=excess, default=None)
     return f" (line {worst.calls[-1].line})" if worst is not None and excess(worst) > 0 else ""
-
-
-OPCODES = {
-    "LDG": "global loads",
-    "STG": "global stores",
-    "LDGSTS": "global to shared copies",
-    "LDS": "shared loads",
-    "STS": "shared stores",
-    "LDSM": "shared matrix loads",
-    "STSM": "shared matrix stores",
-}
-"""Kinds of access that can waste sectors or passes, by opcode."""

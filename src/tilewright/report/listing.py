@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.launch import functions_of
 from tilewright.model import Profile, SourceLine
-from tilewright.model.counted import place_of, same_file
 from tilewright.report import counts, figures
 from tilewright.report.page import Page
-from tilewright.sass import Access, Counters, InstructionCount, Place
+from tilewright.sass import Access, Counters, InstructionCount, Place, place_of, same_file
 
 LISTINGS = ("lines", "source", "sass", "ptx")
 CODE_COLUMNS = 140
@@ -146,7 +145,7 @@ def _access(a: Access | None) -> str:
 
 
 def _origin(row: InstructionCount, own: str) -> str:
-    place = place_of(row, own)
+    place = place_of(row.calls, own)
     if place is None:
         return ""
     inner = "" if row.calls[0] == place else f" {row.calls[0]}"

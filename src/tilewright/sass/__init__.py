@@ -1,25 +1,33 @@
 """Machine code of NVIDIA GPUs: parser, control slice, emulator, counters. `count` is in `tilewright.sass.count`."""
 
 from tilewright.sass.counters import (
+    LOADED,
+    READS_L2,
+    SECTOR_BYTES,
     Access,
     Counters,
     Given,
     InstructionCount,
-    LineCount,
     Place,
     TensorOps,
     Traffic,
     Unknown,
+    place_of,
+    same_file,
 )
 
 __all__ = [
+    "LOADED",
+    "READS_L2",
+    "SECTOR_BYTES",
     "Access",
     "Counters",
     "Given",
     "InstructionCount",
-    "LineCount",
     "Place",
     "TensorOps",
     "Traffic",
     "Unknown",
+    "place_of",
+    "same_file",
 ]

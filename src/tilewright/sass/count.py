@@ -14,29 +14,28 @@ from tilewright.compile import Compiled
 from tilewright.launch import Launch
 from tilewright.sass.constants import NoConstants, constants
 from tilewright.sass.counters import (
+    READS_L2,
+    SECTOR_BYTES,
     TENSOR,
     Access,
     Counters,
     Given,
     InstructionCount,
-    LineCount,
-    Place,
     Spread,
     TensorOps,
     Traffic,
     Unknown,
+    place_of,
 )
-from tilewright.sass.flow import Flow, control_seed
+from tilewright.sass.flow import LOADS, Flow, control_seed
 from tilewright.sass.machine import Batch, CannotCount, Machine, Observer, Outcome, Shape
-from tilewright.sass.operands import Register, SassError, Special
+from tilewright.sass.operands import SassError, Special
 from tilewright.sass.operations import pipe, tensor_kind
 from tilewright.sass.places import Places
 from tilewright.sass.shared import TooMuchShared
 from tilewright.sass.text import Code, Instruction, parse
 from tilewright.sass.traffic import (
     KINDS,
-    READS_L2,
-    SECTOR_BYTES,
     TensorObserver,
     TrafficObserver,
     memory_seed,
@@ -74,7 +73,6 @@ def count(compiled: Compiled, launch: Launch, given: Sequence[Given] = (), traff
 class _Counter:
     def __init__(self, compiled: Compiled, launch: Launch, given: Sequence[Given]) -> None:
         assert compiled.machine_code is not None
-        self._compiled = compiled
         self._launch = launch
         self._code: Code = parse(compiled.asm["sass"], compiled.machine_code.name)
         self._flow = Flow(self._code)
@@ -92,8 +90,11 @@ class _Counter:
             at = [
                 i.index
                 for i in self._code.instructions
-                if i.opcode in ("LDG", "LD", "LDS", "ATOMG", "ATOM", "UTMALDG")
-                and any(p.line == g.line and _same_file(p.file, g.file) for p in self._places.calls(i.pc))
+                if i.opcode in LOADS
+                and any(
+                    p.line == g.line and Path(p.file).name == Path(g.file).name
+                    for p in self._places.calls(i.pc)
+                )
             ]
             if not at:
                 raise SassError(f"--assume {g}: nothing is loaded at that line in the compiled kernel")
@@ -160,8 +161,8 @@ class _Counter:
         rows = self._rows(executed, accesses, shapes.operations, unknown)
         by_opcode: Counter[str] = Counter()
         by_pipe: Counter[str] = Counter()
-        for instruction, row in zip(self._code.instructions, rows, strict=True):
-            by_opcode[instruction.opcode] += row.executed
+        for row in rows:
+            by_opcode[row.opcode] += row.executed
             by_pipe[row.pipe] += row.executed
         total = int(executed.sum())
         return Counters(
@@ -172,7 +173,6 @@ class _Counter:
             spill_loads=by_opcode.get("LDL", 0),
             spill_stores=by_opcode.get("STL", 0),
             by_instruction=rows,
-            by_line=self._lines(rows, total),
             by_opcode={k: v for k, v in by_opcode.most_common() if v},
             by_pipe={k: v for k, v in by_pipe.most_common() if v},
             by_warp=tuple(int(n) for n in per_warp),
@@ -313,6 +313,8 @@ class _Counter:
                 InstructionCount(
                     pc=instruction.pc,
                     text=instruction.text,
+                    opcode=instruction.opcode,
+                    kind=KINDS.get(instruction.opcode),
                     executed=number,
                     pipe=pipe(instruction),
                     tensor_ops=operations,
@@ -330,29 +332,6 @@ class _Counter:
                 totals[kind.inputs, kind.accumulator] += row.tensor_ops
         return tuple(TensorOps(*types, n) for types, n in totals.most_common())
 
-    def _lines(self, rows: Sequence[InstructionCount], total: int) -> tuple[LineCount, ...]:
-        """Add instructions up by line of the kernel's own file, inlined library code under the line that calls it."""
-        own = str(self._launch.kernel.path)
-        instructions: Counter[Place] = Counter()
-        tensor: Counter[Place] = Counter()
-        barriers: Counter[Place] = Counter()
-        moved: Counter[Place] = Counter()
-        for instruction, row in zip(self._code.instructions, rows, strict=True):
-            place = next(
-                (p for p in row.calls if _same_file(p.file, own)), row.calls[-1] if row.calls else None
-            )
-            if place is None or not row.executed:
-                continue
-            instructions[place] += row.executed
-            tensor[place] += row.tensor_ops
-            barriers[place] += row.executed if instruction.opcode == "BAR" else 0
-            if row.access is not None and row.access.sectors and instruction.opcode not in ("LDL", "STL"):
-                moved[place] += row.access.sectors * SECTOR_BYTES
-        return tuple(
-            LineCount(place, n, n / total if total else 0.0, tensor[place], moved[place], barriers[place])
-            for place, n in sorted(instructions.items(), key=lambda item: (item[0].file, item[0].line))
-        )
-
     def _unknown(self, what: str, why: CannotCount) -> Unknown:
         instruction = why.instruction
         reason = why.reason
@@ -360,13 +339,8 @@ class _Counter:
             instruction = self._code.instructions[why.cause.index]
             reason = f"{reason}: {why.cause.reason}"
         calls = self._places.calls(instruction.pc)
-        own = str(self._launch.kernel.path)
-        place = next((p for p in calls if _same_file(p.file, own)), calls[-1] if calls else None)
+        place = place_of(calls, str(self._launch.kernel.path))
         return Unknown(what, reason, place, instruction.pc, instruction.text)
-
-
-def _same_file(one: str, other: str) -> bool:
-    return one == other or Path(one).name == Path(other).name
 
 
 def _spread(per_program: Array, weight: int) -> Spread | None:
@@ -383,6 +357,3 @@ def _spread(per_program: Array, weight: int) -> Spread | None:
     else:
         pairs = [(int(v), int(n)) for v, n in zip(values, programs, strict=True)]
     return Spread(least, most, tuple(pairs))
-
-
-__all__ = ["Given", "Register", "count"]

@@ -8,6 +8,11 @@ from typing import Any
 
 TENSOR = "tensor operations"
 """What an Unknown is about where tensor operations could not be counted."""
+LOADED = "it is loaded from memory"
+"""The reason for a value that is data, and that can be given (`Given`)."""
+SECTOR_BYTES = 32
+READS_L2 = ("global loads", "global to shared copies", "tensor copies in")
+"""Kinds of access that bring sectors from L2 (or L1) into an SM."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,18 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths name the same source: debug information may hold the file's name alone."""
+    return one == other or (
+        ("/" not in one or "/" not in other) and one.rpartition("/")[2] == other.rpartition("/")[2]
+    )
+
+
+def place_of(calls: Sequence[Place], own: str) -> Place | None:
+    """Return the line that a chain of calls belongs to: the innermost of the kernel's own file, else the outermost."""
+    return next((p for p in calls if same_file(p.file, own)), calls[-1] if calls else None)
 
 
 @dataclass(frozen=True)
@@ -80,30 +97,21 @@ class Access:
 class InstructionCount:
     """One machine instruction: where it is and comes from, and how often warps execute it, over the grid.
 
-    `calls` is the chain of source lines from the innermost, an inlined function's, to the kernel's own;
-    `access` is None where it accesses no memory or that is unknown.
+    `kind` is its kind of memory access, as in `Traffic.kinds`; None where it accesses no memory. `calls` is the
+    chain of source lines from the innermost, an inlined function's, to the kernel's own. `access` is None where it
+    accesses no memory or that is unknown.
     """
 
     pc: int
     text: str
+    opcode: str
+    kind: str | None
     executed: int
     pipe: str
     tensor_ops: int
     calls: tuple[Place, ...]
     ptx_line: int | None
     access: Access | None = None
-
-
-@dataclass(frozen=True)
-class LineCount:
-    """A line of the kernel's own source, with what is inlined into it: warp instructions and what they do."""
-
-    place: Place
-    instructions: int
-    share: float
-    tensor_ops: int
-    global_bytes: int | None
-    barriers: int
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,6 @@ class Counters:
     spill_loads: int = 0
     spill_stores: int = 0
     by_instruction: tuple[InstructionCount, ...] = ()
-    by_line: tuple[LineCount, ...] = ()
     by_opcode: Mapping[str, int] = field(default_factory=dict)
     by_pipe: Mapping[str, int] = field(default_factory=dict)
     by_warp: tuple[int, ...] = ()
@@ -175,7 +182,6 @@ class Counters:
                 **d,
                 "tensor_ops": tuple(TensorOps(**t) for t in d["tensor_ops"]),
                 "by_instruction": tuple(_instruction(i) for i in d["by_instruction"]),
-                "by_line": tuple(LineCount(**{**x, "place": Place(**x["place"])}) for x in d["by_line"]),
                 "by_warp": tuple(d["by_warp"]),
                 "spread": Spread(**{**spread, "values": _pairs(spread["values"])}) if spread else None,
                 "traffic": Traffic(

@@ -17,6 +17,7 @@ from tilewright.sass.operands import (
     Constant,
     FloatImmediate,
     Immediate,
+    Memory,
     Operand,
     Register,
     RegisterOperand,
@@ -32,8 +33,12 @@ from tilewright.sass.values import (
     Flag,
     Value,
     Word,
+    add,
+    all_bits,
     constant,
     invert,
+    lanes_unknown,
+    multiply,
     negate,
 )
 
@@ -98,6 +103,35 @@ def understand(instruction: Instruction) -> Effect:
     if stated != {r for r in instruction.writes if not is_blind(r)}:
         raise NotUnderstood(f"{instruction.name}: its rule and nvdisasm disagree on what it writes")
     return effect
+
+
+def address(state: State, operand: Memory) -> tuple[Word, Word | None]:
+    """Return the low word of an address and its high word, None where it has 32 bits.
+
+    The low word is unknown wherever the high one is. Raises NotUnderstood for a form of register in it.
+    """
+    low = constant(operand.offset)
+    high: Word | None = None
+    for part in operand.parts:
+        scale = 1
+        for suffix in part.suffixes:
+            if suffix in ("X4", "X8", "X16"):
+                scale = int(suffix[1:])
+            elif suffix not in ("64", "U32"):
+                raise NotUnderstood(f"an address with .{suffix} is not understood")
+        if part.register.number is None:
+            continue
+        value = state.read(part.register)
+        assert isinstance(value, Word)
+        low = add(low, value if scale == 1 else multiply(value, constant(scale)))
+        if "64" in part.suffixes:
+            top = state.read(part.register.next())
+            assert isinstance(top, Word)
+            high = top
+    if high is not None and high.unknown is not None:
+        lanes, cause = lanes_unknown(low, high)
+        low = Word(low.part, low.lane_part, all_bits(lanes), cause)
+    return low, high
 
 
 def is_blind(register: Register) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright.sass.counters import LOADED
 from tilewright.sass.decode import BLIND_FROM, Effect, NotUnderstood, State, understand
 from tilewright.sass.local import Frame, local_effect
 from tilewright.sass.operands import Memory, Register, RegisterOperand
@@ -18,6 +19,8 @@ ENDS_BLOCK = frozenset(
     {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "KILL", "BSYNC", "WARPSYNC", "BPT"}
 )
 CONTROL = ENDS_BLOCK | {"BREAK", "BSSY", "BMOV"}
+LOADS = frozenset({"LDG", "LD", "LDS", "ATOMG", "ATOM", "UTMALDG"})
+"""Opcodes that bring data, which is never looked at but can be given."""
 _BRANCH_TARGETS = re.compile(r"\.L_x_\d+")
 
 
@@ -68,6 +71,10 @@ class Flow:
             for start, end in zip(order, ends, strict=True)
         )
 
+    def first(self, number: int) -> Instruction:
+        """Return a block's first instruction."""
+        return self.code.instructions[self.blocks[number].start]
+
     @cached_property
     def block_of_pc(self) -> dict[int, int]:
         """Map the offset of a block's first instruction in bytes to the block's number."""
@@ -115,7 +122,7 @@ class Flow:
                 effect = understand(instruction)
                 writes = frozenset(r for r in effect.writes if r.number is not None)
             except NotUnderstood as why:
-                reason = str(why)
+                reason = LOADED if instruction.opcode in LOADS else str(why)
         reads = set(instruction.reads)
         if instruction.opcode in ("P2R", "UP2UR"):
             reads |= {Register("P" if instruction.opcode == "P2R" else "UP", n) for n in range(7)}

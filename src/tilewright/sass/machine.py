@@ -179,7 +179,6 @@ class Machine:
         self._barriers: dict[str, _Convergence] = {}
         self._pending: dict[int, list[Array | None]] = {}
         self._plans = [self._plan(block.start, block.end, kept) for block in flow.blocks]
-        self._terminators: dict[int, tuple[list[FlagReader], int]] = {}
         self._specials = self._special_registers()
 
     # What rules ask of the machine.
@@ -289,7 +288,7 @@ class Machine:
             steps += 1
             if steps > MOST_STEPS:
                 raise CannotCount(
-                    blocks_first(self.flow, number), f"more than {MOST_STEPS:,} steps: counting was given up"
+                    self.flow.first(number), f"more than {MOST_STEPS:,} steps: counting was given up"
                 )
             visits[number].add(mask)
             self.active = mask
@@ -700,8 +699,3 @@ def _barrier_name(instruction: Instruction) -> str:
         if isinstance(operand, Special) and operand.name.startswith("B"):
             return operand.name
     raise CannotCount(instruction, "a convergence barrier without a name")
-
-
-def blocks_first(flow: Flow, number: int) -> Instruction:
-    """Return a block's first instruction."""
-    return flow.code.instructions[flow.blocks[number].start]

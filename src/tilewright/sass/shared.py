@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.sass.decode import State
+from tilewright.sass.decode import State, address
 from tilewright.sass.operands import Memory, Register, RegisterOperand
 from tilewright.sass.text import Instruction
-from tilewright.sass.values import ALL_BITS, Array, Flag, Value, Word, add, constant, first_write, merge_words
+from tilewright.sass.values import ALL_BITS, Array, Flag, Value, Word, constant, first_write, merge_words
 
 SHARED = Register("S", 0)
 """Stands for all of shared memory where the slice asks what a load depends on."""
@@ -159,15 +159,7 @@ class SharedMemory:
 
     def _addresses(self, state: State, reference: Reference, active: Array | None) -> Array | None:
         """Return byte addresses as int64; None where one of an active lane is not known."""
-        total = constant(reference.address.offset)
-        for part in reference.address.parts:
-            if part.register.number is None:
-                continue
-            value = state.read(part.register)
-            assert isinstance(value, Word)
-            for suffix in part.suffixes:
-                value = Word(value.bits * np.uint32(int(suffix[1:])), None, value.unknown, value.cause)
-            total = add(total, value)
+        total, _ = address(state, reference.address)
         if total.unknown is not None:
             unknown = (total.unknown != 0) if active is None else (total.unknown != 0) & active
             if unknown.any():

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.sass.counters import Access
-from tilewright.sass.decode import predicate_reader
+from tilewright.sass.counters import SECTOR_BYTES, Access
+from tilewright.sass.decode import NotUnderstood, address, predicate_reader
 from tilewright.sass.flow import control_seed, descriptor_registers
+from tilewright.sass.logic import ballot
 from tilewright.sass.machine import Machine, Observer
 from tilewright.sass.operands import Memory, Register, RegisterOperand
 from tilewright.sass.operations import utc_operations
 from tilewright.sass.text import Instruction
-from tilewright.sass.values import ALL_BITS, TRUE, Array, Flag, Word, add, constant, multiply
+from tilewright.sass.values import TRUE, Array, Flag, Word, constant
 
-SECTOR_BYTES = 32
 _GLOBAL = {
     "LDG": "global loads",
     "STG": "global stores",
@@ -48,7 +48,6 @@ KINDS = {**_OPERANDS, **_GLOBAL, **_SHARED, **_LOCAL, **_UNSIZED}
 EXPECTS = ("ARRIVE", "TRANS64")
 """Modifiers of the SYNCS with which a thread tells an mbarrier how many bytes tensor copies will bring."""
 MOST_READS_KEPT = 1 << 22
-READS_L2 = ("global loads", "global to shared copies", "tensor copies in")
 
 
 def memory_seed(instruction: Instruction) -> Iterable[Register]:
@@ -128,7 +127,7 @@ class TrafficObserver(Observer):
         active = guard.bits if mask is None else mask & guard.bits
         try:
             self._look(machine, instruction, active, seen)
-        except _NotKnown as why:
+        except (_NotKnown, NotUnderstood) as why:
             seen.unknown = str(why)
 
     def _expect(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
@@ -148,25 +147,18 @@ class TrafficObserver(Observer):
     def _look(self, machine: Machine, instruction: Instruction, active: Array, seen: Seen) -> None:
         opcode = instruction.opcode
         addresses = [o for o in instruction.operands if isinstance(o, Memory)]
-        if opcode in _OPERANDS:
-            requests = _weigh(active.any(2), machine)
-            wavefronts = requests * operand_wavefronts(instruction)
-            seen.add(
-                requests=requests, bytes=128 * wavefronts, wavefronts=wavefronts, ideal_wavefronts=wavefronts
-            )
+        requests = _weigh(active.any(2), machine)
+        if opcode in (*_OPERANDS, *_LOCAL):
+            whole = whole_access(instruction, requests)
+            lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
+            moved = whole.bytes if opcode in _OPERANDS else lanes * access_bytes(instruction)
+            seen.add(requests=requests, bytes=moved, sectors=whole.sectors, ideal_sectors=whole.ideal_sectors)
+            seen.add(wavefronts=whole.wavefronts, ideal_wavefronts=whole.ideal_wavefronts)
             return
         if opcode in _UNSIZED:
-            requests = _weigh(active.any(2), machine)
             seen.add(requests=requests)
             return
         width = access_bytes(instruction)
-        lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
-        requests = _weigh(active.any(2), machine)
-        if opcode in _LOCAL:
-            # A thread's local memory is laid out so that 32 lanes' words lie side by side.
-            sectors = requests * 4 * max(width // 4, 1)
-            seen.add(requests=requests, bytes=lanes * width, sectors=sectors, ideal_sectors=sectors)
-            return
         if opcode == "LDGSTS":
             self._copied(machine, instruction, active, width, seen)
             for operand in instruction.operands[2:]:
@@ -175,13 +167,13 @@ class TrafficObserver(Observer):
                     if copies.unknown is not None:
                         raise _NotKnown("which lanes copy is not known")
                     active = active & copies.bits
-            lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
             requests = _weigh(active.any(2), machine)
             self._global(machine, instruction, addresses[1], active, width, seen)
         elif opcode in _GLOBAL:
             self._global(machine, instruction, addresses[-1], active, width, seen)
         else:
             self._shared(machine, instruction, addresses[-1], active, width, seen)
+        lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
         seen.add(requests=requests, bytes=lanes * width)
 
     def _global(
@@ -193,7 +185,7 @@ class TrafficObserver(Observer):
         width: int,
         seen: Seen,
     ) -> None:
-        low, high = _address(machine, operand)
+        low, high = address(machine, operand)
         if through_l1(instruction):
             self.cached.look(low, high, active, machine)
         if high is not None and not _same_in_lanes(high):
@@ -223,7 +215,7 @@ class TrafficObserver(Observer):
         width: int,
         seen: Seen,
     ) -> None:
-        low, high = _address(machine, operand)
+        low, high = address(machine, operand)
         if high is not None:
             raise _NotKnown("a shared address of 64 bits is not understood")
         if instruction.opcode in ("LDSM", "STSM"):
@@ -242,7 +234,7 @@ class TrafficObserver(Observer):
         self, machine: Machine, instruction: Instruction, active: Array, width: int, seen: Seen
     ) -> None:
         """Add the shared side of a copy: it takes a wavefront for each 128-byte line that it comes from, too."""
-        into, source = (_address(machine, o)[0] for o in instruction.operands if isinstance(o, Memory))
+        into, source = (address(machine, o)[0] for o in instruction.operands if isinstance(o, Memory))
         warps = machine.shape.warps
         written = self._by_shape("shared", into, active, width, warps, 127)
         lines = self._by_shape("lines", source, active, width, warps, 127)
@@ -289,7 +281,7 @@ class TrafficObserver(Observer):
     def _figures(
         self, kind: str, residues: Array, lanes: Array, active: Array, width: int, warps: int
     ) -> Array:
-        ballots = _ballots(active)
+        ballots = ballot(active)[:, :, 0]
         shape = (max(residues.shape[0], lanes.shape[0], active.shape[0]), warps)
         keys = np.broadcast_to(residues[:, :, 0], shape).astype(np.uint64)
         keys = keys | np.broadcast_to(ballots, shape).astype(np.uint64) << np.uint64(8)
@@ -361,9 +353,7 @@ class ReadOnce:
         joined = low.bits.astype(np.int64) + (high.bits.astype(np.int64) << 32)
         shape = (machine.batch.size, machine.shape.warps, 32)
         ids = np.where(np.broadcast_to(active, shape), np.broadcast_to(joined, shape) // SECTOR_BYTES, -1)
-        ordered = np.sort(ids.reshape(-1, 32), axis=1)
-        new = ordered >= 0
-        new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+        ordered, new = _in_order(ids.reshape(-1, 32))
         self._sectors.append(ordered[new])
 
     def proven(self) -> bool:
@@ -475,38 +465,6 @@ def _same_in_lanes(w: Word) -> bool:
     return lanes.shape[0] == 1 and bool((lanes == lanes[:, :, :1]).all())
 
 
-def _ballots(active: Array) -> Array:
-    if active.shape[2] == 1:
-        return np.where(active[:, :, 0], ALL_BITS, np.uint32(0))
-    lanes = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    return np.where(active, lanes, np.uint32(0)).sum(2, dtype=np.uint32)
-
-
-def _address(machine: Machine, operand: Memory) -> tuple[Word, Word | None]:
-    """Return the low word of an address and its high word, None where it has 32 bits."""
-    low = constant(operand.offset)
-    high: Word | None = None
-    for part in operand.parts:
-        scale = 1
-        for suffix in part.suffixes:
-            if suffix in ("X4", "X8", "X16"):
-                scale = int(suffix[1:])
-            elif suffix not in ("64", "U32"):
-                raise _NotKnown(f"an address with .{suffix} is not understood")
-        if part.register.number is None:
-            continue
-        value = machine.read(part.register)
-        assert isinstance(value, Word)
-        low = add(low, value if scale == 1 else multiply(value, constant(scale)))
-        if "64" in part.suffixes:
-            top = machine.read(part.register.next())
-            assert isinstance(top, Word)
-            high = top
-    if high is not None and high.unknown is not None:
-        low = Word(low.part, low.lane_part, np.maximum(high.unknown, 0), high.cause)
-    return low, high
-
-
 def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
     """Work out a figure for rows of 32 lanes' addresses."""
     if kind in ("sectors", "lines"):
@@ -544,14 +502,16 @@ def _loads_of_16(addresses: Array, on: Array) -> Array:
 
 def _spans(addresses: Array, on: Array, size: int) -> Array:
     """Distinct spans of `size` bytes that the lanes touch; no access is wider than one, and all are aligned."""
-    return _distinct(np.where(on, addresses // size, -1))
+    _, new = _in_order(np.where(on, addresses // size, -1))
+    return new.sum(1)
 
 
-def _distinct(ids: Array) -> Array:
+def _in_order(ids: Array) -> tuple[Array, Array]:
+    """Return each row sorted, and where in it a number stands for the first time; -1 counts as none."""
     ordered = np.sort(ids, axis=1)
-    new = np.ones_like(ordered, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return (new & (ordered >= 0)).sum(1)
+    new = ordered >= 0
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return ordered, new
 
 
 def _wavefronts(addresses: Array, on: Array, width: int) -> Array:
@@ -559,10 +519,7 @@ def _wavefronts(addresses: Array, on: Array, width: int) -> Array:
     words = max(width // 4, 1)
     ids = (addresses.astype(np.int64)[:, :, None] // 4 + np.arange(words)).reshape(len(addresses), -1)
     ids = np.where(np.repeat(on, words, axis=1), ids, -1)
-    ordered = np.sort(ids, axis=1)
-    new = np.ones_like(ordered, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    new &= ordered >= 0
+    ordered, new = _in_order(ids)
     rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
     counts = np.zeros((len(ids), 32), np.int64)
     np.add.at(counts, (rows[new], ordered[new] % 32), 1)
