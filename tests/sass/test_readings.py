@@ -95,6 +95,18 @@ def test_every_instruction_is_executed_as_often_as_read(row, counted, published_
     assert sectors[0] == pytest.approx(sectors[1], rel=0.01)
 
 
+def test_what_a_single_tensor_copy_brings_is_not_known(counted, published_compiler):
+    """The bytes of all together are what mbarriers wait for; no instruction says its share, and none is said to be 0."""
+    (row,) = [r for r in ROWS if r["case"] == "product_descriptors" and not r["settings"]]
+    found = counted(row)
+    copies = [i for i in found.by_instruction if i.opcode == "UTMALDG"]
+    assert copies
+    assert {(i.kind, i.access) for i in copies} == {("tensor copies in", None)}
+    assert (
+        found.traffic.kinds["tensor copies in"].bytes == row["metrics"]["l1tex__m_xbar2l1tex_read_bytes.sum"]
+    )
+
+
 FLAGSHIP = defaultdict(list)
 _PAGE = gzip.decompress((ROOT / "results/h200_flagship_instructions.csv.gz").read_bytes()).decode()
 for _row in csv.DictReader(io.StringIO(_PAGE)):

@@ -36,6 +36,7 @@ from tilewright.sass.shared import TooMuchShared
 from tilewright.sass.text import Code, Instruction, parse
 from tilewright.sass.traffic import (
     KINDS,
+    UNSIZED,
     TensorObserver,
     TrafficObserver,
     memory_seed,
@@ -235,7 +236,8 @@ class _Counter:
                 reasons.setdefault((kind, seen.unknown), []).append(instruction)
                 blind.add(kind)
                 continue
-            accesses[index] = seen.access()
+            if instruction.opcode not in UNSIZED:
+                accesses[index] = seen.access()
             kinds[kind] = kinds.get(kind, Access()) + seen.access()
         for instruction in self._code.instructions:
             times = int(executed[instruction.index])
@@ -253,7 +255,10 @@ class _Counter:
                 blind.add("tensor copies in")
             else:
                 moved = observer.expected_bytes
-                kinds["tensor copies in"] = replace(copied, bytes=moved, sectors=moved // SECTOR_BYTES)
+                sectors = moved // SECTOR_BYTES
+                kinds["tensor copies in"] = replace(
+                    copied, bytes=moved, sectors=sectors, ideal_sectors=sectors
+                )
         from_l2 = None
         if not any(k in blind for k in (*READS_L2, "bulk copies", "generic loads")):
             from_l2 = SECTOR_BYTES * sum(kinds[k].sectors for k in READS_L2 if k in kinds)

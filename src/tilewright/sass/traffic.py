@@ -35,7 +35,7 @@ _SHARED = {
     "STSM": "shared matrix stores",
 }
 _LOCAL = {"LDL": "spill loads", "STL": "spill stores"}
-_UNSIZED = {
+UNSIZED = {
     "UTMALDG": "tensor copies in",
     "UTMASTG": "tensor copies out",
     "UTMAREDG": "tensor copies out",
@@ -43,8 +43,9 @@ _UNSIZED = {
     "LD": "generic loads",
     "ST": "generic stores",
 }
+"""Accesses of which the instruction does not say how many bytes they are."""
 _OPERANDS = dict.fromkeys(("HGMMA", "QGMMA", "IGMMA"), "tensor operand reads")
-KINDS = {**_OPERANDS, **_GLOBAL, **_SHARED, **_LOCAL, **_UNSIZED}
+KINDS = {**_OPERANDS, **_GLOBAL, **_SHARED, **_LOCAL, **UNSIZED}
 EXPECTS = ("ARRIVE", "TRANS64")
 """Modifiers of the SYNCS with which a thread tells an mbarrier how many bytes tensor copies will bring."""
 MOST_READS_KEPT = 1 << 22
@@ -58,7 +59,7 @@ def memory_seed(instruction: Instruction) -> Iterable[Register]:
     if instruction.guard is not None and instruction.guard.register.number is not None:
         found.add(instruction.guard.register)
     for operand in instruction.operands:
-        if isinstance(operand, Memory) and instruction.opcode not in _UNSIZED:
+        if isinstance(operand, Memory) and instruction.opcode not in UNSIZED:
             for part in operand.parts:
                 if part.register.number is not None:
                     found |= (
@@ -155,7 +156,7 @@ class TrafficObserver(Observer):
             seen.add(requests=requests, bytes=moved, sectors=whole.sectors, ideal_sectors=whole.ideal_sectors)
             seen.add(wavefronts=whole.wavefronts, ideal_wavefronts=whole.ideal_wavefronts)
             return
-        if opcode in _UNSIZED:
+        if opcode in UNSIZED:
             seen.add(requests=requests)
             return
         width = access_bytes(instruction)
