@@ -96,7 +96,7 @@ def test_every_instruction_is_executed_as_often_as_read(row, counted, published_
 
 
 def test_what_a_single_tensor_copy_brings_is_not_known(counted, published_compiler):
-    """The bytes of all together are what mbarriers wait for; no instruction says its share, and none is said to be 0."""
+    """Mbarriers wait for the bytes of all together; no instruction says its share, and none is said to be 0."""
     (row,) = [r for r in ROWS if r["case"] == "product_descriptors" and not r["settings"]]
     found = counted(row)
     copies = [i for i in found.by_instruction if i.opcode == "UTMALDG"]

@@ -253,8 +253,10 @@ def _vote(ops: Operands) -> Effect:
 
 
 def ballot(bits: Array) -> Array:
-    lanes = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    return np.where(bits, lanes, np.uint32(0)).sum(2, keepdims=True, dtype=np.uint32)
+    """Put each warp's lanes into the bits of one word: (programs, warps, 32 or 1 for all alike) -> (..., 1)."""
+    if bits.shape[2] == 1:
+        return np.where(bits, ALL_BITS, np.uint32(0))
+    return np.packbits(bits, axis=2, bitorder="little").view("<u4")
 
 
 @rule("ELECT")

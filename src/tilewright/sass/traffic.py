@@ -148,11 +148,13 @@ class TrafficObserver(Observer):
     def _look(self, machine: Machine, instruction: Instruction, active: Array, seen: Seen) -> None:
         opcode = instruction.opcode
         addresses = [o for o in instruction.operands if isinstance(o, Memory)]
-        requests = _weigh(active.any(2), machine)
+        lanes = Lanes(active)
+        requests = _weigh(lanes.warps, machine)
         if opcode in (*_OPERANDS, *_LOCAL):
             whole = whole_access(instruction, requests)
-            lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
-            moved = whole.bytes if opcode in _OPERANDS else lanes * access_bytes(instruction)
+            moved = whole.bytes
+            if opcode in _LOCAL:
+                moved = _weigh(lanes.number, machine) * access_bytes(instruction)
             seen.add(requests=requests, bytes=moved, sectors=whole.sectors, ideal_sectors=whole.ideal_sectors)
             seen.add(wavefronts=whole.wavefronts, ideal_wavefronts=whole.ideal_wavefronts)
             return
@@ -161,47 +163,45 @@ class TrafficObserver(Observer):
             return
         width = access_bytes(instruction)
         if opcode == "LDGSTS":
-            self._copied(machine, instruction, active, width, seen)
+            self._copied(machine, instruction, lanes, width, seen)
             for operand in instruction.operands[2:]:
                 if isinstance(operand, RegisterOperand) and operand.register.is_predicate:
                     copies = predicate_reader(operand)(machine)
                     if copies.unknown is not None:
                         raise _NotKnown("which lanes copy is not known")
-                    active = active & copies.bits
-            requests = _weigh(active.any(2), machine)
-            self._global(machine, instruction, addresses[1], active, width, seen)
+                    lanes = Lanes(lanes.bits & copies.bits)
+            requests = _weigh(lanes.warps, machine)
+            self._global(machine, instruction, addresses[1], lanes, width, seen)
         elif opcode in _GLOBAL:
-            self._global(machine, instruction, addresses[-1], active, width, seen)
+            self._global(machine, instruction, addresses[-1], lanes, width, seen)
         else:
-            self._shared(machine, instruction, addresses[-1], active, width, seen)
-        lanes = _weigh(active.sum(2) * (32 // active.shape[2]), machine)
-        seen.add(requests=requests, bytes=lanes * width)
+            self._shared(machine, instruction, addresses[-1], lanes, width, seen)
+        seen.add(requests=requests, bytes=_weigh(lanes.number, machine) * width)
 
     def _global(
         self,
         machine: Machine,
         instruction: Instruction,
         operand: Memory,
-        active: Array,
+        lanes: Lanes,
         width: int,
         seen: Seen,
     ) -> None:
         low, high = address(machine, operand)
         if through_l1(instruction):
-            self.cached.look(low, high, active, machine)
+            self.cached.look(low, high, lanes.bits, machine)
         if high is not None and not _same_in_lanes(high):
             joined = low.bits.astype(np.int64) + (high.bits.astype(np.int64) << 32)
             # Only the distance from the warp's first active lane counts here.
-            lanes = np.broadcast_to(active, np.broadcast_shapes(active.shape, joined.shape))
-            joined = np.broadcast_to(joined, lanes.shape)
-            base = np.take_along_axis(joined, np.argmax(lanes, axis=2)[:, :, None], 2) & ~np.int64(127)
-            apart = np.where(lanes, joined - base, 0)
+            active = np.broadcast_to(lanes.bits, np.broadcast_shapes(lanes.bits.shape, joined.shape))
+            joined = np.broadcast_to(joined, active.shape)
+            base = np.take_along_axis(joined, np.argmax(active, axis=2)[:, :, None], 2) & ~np.int64(127)
+            apart = np.where(active, joined - base, 0)
             low = Word(((apart + (1 << 31)) & 0xFFFFFFFF).astype(np.uint32), None, low.unknown, low.cause)
             if bool((np.abs(apart) >= 1 << 31).any()):
                 raise _NotKnown("a warp's addresses lie more than 2 GB apart")
-        found = self._by_shape("sectors", low, active, width, machine.shape.warps, 31)
-        lanes = active.sum(2) * (32 // active.shape[2])
-        ideal = (lanes * width + SECTOR_BYTES - 1) // SECTOR_BYTES
+        found = self._by_shape("sectors", low, lanes, width, machine.shape.warps, 31)
+        ideal = (lanes.number * width + SECTOR_BYTES - 1) // SECTOR_BYTES
         seen.add(
             sectors=_weigh(found, machine),
             ideal_sectors=_weigh(ideal, machine),
@@ -212,7 +212,7 @@ class TrafficObserver(Observer):
         machine: Machine,
         instruction: Instruction,
         operand: Memory,
-        active: Array,
+        lanes: Lanes,
         width: int,
         seen: Seen,
     ) -> None:
@@ -224,31 +224,31 @@ class TrafficObserver(Observer):
             kind, size = f"matrix {count}", 16
         else:
             kind, size = ("shared loads" if instruction.opcode == "LDS" else "shared"), width
-        found = self._by_shape(kind, low, active, size, machine.shape.warps, 127)
-        ideal = self._by_shape(f"{kind} ideal", low, active, size, machine.shape.warps, 0)
+        found = self._by_shape(kind, low, lanes, size, machine.shape.warps, 127)
+        ideal = self._by_shape(f"{kind} ideal", low, lanes, size, machine.shape.warps, 0)
         seen.add(
             wavefronts=_weigh(found, machine),
             ideal_wavefronts=_weigh(ideal, machine),
         )
 
     def _copied(
-        self, machine: Machine, instruction: Instruction, active: Array, width: int, seen: Seen
+        self, machine: Machine, instruction: Instruction, lanes: Lanes, width: int, seen: Seen
     ) -> None:
         """Add the shared side of a copy: it takes a wavefront for each 128-byte line that it comes from, too."""
         into, source = (address(machine, o)[0] for o in instruction.operands if isinstance(o, Memory))
         warps = machine.shape.warps
-        written = self._by_shape("shared", into, active, width, warps, 127)
-        lines = self._by_shape("lines", source, active, width, warps, 127)
+        written = self._by_shape("shared", into, lanes, width, warps, 127)
+        lines = self._by_shape("lines", source, lanes, width, warps, 127)
         taken = written if through_l1(instruction) else np.maximum(written, lines)
-        ideal = self._by_shape("shared ideal", into, active, width, warps, 0)
+        ideal = self._by_shape("shared ideal", into, lanes, width, warps, 0)
         seen.add(wavefronts=_weigh(taken, machine), ideal_wavefronts=_weigh(ideal, machine))
 
-    def _by_shape(self, kind: str, low: Word, active: Array, width: int, warps: int, keep: int) -> Array:
+    def _by_shape(self, kind: str, low: Word, on: Lanes, width: int, warps: int, keep: int) -> Array:
         """Return a figure per (program, warp) that depends only on the lanes' distances and on low bits.
 
         `keep` masks the bits of the warp's base that matter. Warps of the same shape are worked out once.
         """
-        if low.unknown is not None and bool(((low.unknown != 0) & active).any()):
+        if low.unknown is not None and bool(((low.unknown != 0) & on.bits).any()):
             raise _NotKnown(low.cause.reason if low.cause else "its address is not known")
         base, lanes = (low.part, low.lane_part) if low.lane_part is not None else (low.part, None)
         if lanes is None:
@@ -268,36 +268,32 @@ class TrafficObserver(Observer):
         residues = base & np.uint32(keep)
         if residues.size > 1 and bool((residues == residues.flat[0]).all()):
             residues = residues[:1, :1]
-        if active.shape[2] == 1:
+        if on.bits.shape[2] == 1:
             # Whole warps are active or not: the shape is that of a full warp.
             name = (kind, width, int(residues.flat[0]), lanes.shape, lanes.tobytes())
             found = self._shapes.get(name) if residues.size == 1 else None
             if found is None:
-                found = self._figures(kind, residues, lanes, TRUE, width, warps)
+                found = self._figures(kind, residues, lanes, Lanes(TRUE), width, warps)
                 if residues.size == 1:
                     self._shapes[name] = found
-            return found * active[:, :, 0]
-        return self._figures(kind, residues, lanes, active, width, warps)
+            return found * on.warps
+        return self._figures(kind, residues, lanes, on, width, warps)
 
-    def _figures(
-        self, kind: str, residues: Array, lanes: Array, active: Array, width: int, warps: int
-    ) -> Array:
-        ballots = ballot(active)[:, :, 0]
-        shape = (max(residues.shape[0], lanes.shape[0], active.shape[0]), warps)
+    def _figures(self, kind: str, residues: Array, lanes: Array, on: Lanes, width: int, warps: int) -> Array:
+        shape = (max(residues.shape[0], lanes.shape[0], on.ballots.shape[0]), warps)
         keys = np.broadcast_to(residues[:, :, 0], shape).astype(np.uint64)
-        keys = keys | np.broadcast_to(ballots, shape).astype(np.uint64) << np.uint64(8)
+        keys = keys | np.broadcast_to(on.ballots, shape).astype(np.uint64) << np.uint64(8)
         result = np.zeros(shape, np.int64)
         if lanes.shape[0] == 1:
             for warp in range(warps):
                 pattern = lanes[0, warp if lanes.shape[1] > 1 else 0]
                 self._fill(result, keys, warp, pattern, kind, width)
             return result
-        return self._one_by_one(kind, lanes + residues, active, width, shape)
+        return self._one_by_one(kind, lanes + residues, on.bits, width, shape)
 
     def _fill(self, result: Array, keys: Array, warp: int, pattern: Array, kind: str, width: int) -> None:
         column = keys[:, warp]
-        first = column[0]
-        choices = np.array([first]) if bool((column == first).all()) else np.unique(column)
+        choices = _distinct(column)
         for key in choices:
             name = (kind, width, int(key), pattern.tobytes())
             figure = self._shapes.get(name)
@@ -317,6 +313,24 @@ class TrafficObserver(Observer):
         whole = np.broadcast_to(lanes, (*shape, 32)).reshape(-1, 32)
         on = np.broadcast_to(active, (*shape, 32)).reshape(-1, 32)
         return _figure(kind, whole, on, width).reshape(shape)
+
+
+class Lanes:
+    """The lanes that make an access: `bits` (programs, warps, 32 or 1), a `ballot` of each warp, those with any."""
+
+    def __init__(self, bits: Array) -> None:
+        self.bits = bits
+        self.ballots: Array = ballot(bits)[:, :, 0]
+        self.warps: Array = self.ballots != 0
+
+    @property
+    def number(self) -> Array:
+        """Lanes of each warp (numpy before 2.0 has no count of bits)."""
+        n = self.ballots
+        n = n - ((n >> 1) & 0x55555555)
+        n = (n & 0x33333333) + ((n >> 2) & 0x33333333)
+        n = ((n + (n >> 4)) & 0x0F0F0F0F) * np.uint32(0x01010101)
+        return (n >> 24).astype(np.int64)
 
 
 class _NotKnown(Exception):
@@ -362,7 +376,7 @@ class ReadOnce:
         if not self._whole:
             return False
         every = np.concatenate(self._sectors) if self._sectors else np.zeros(0, np.int64)
-        return len(np.unique(every)) == len(every)
+        return len(_distinct(every)) == len(every)
 
 
 class TensorObserver(Observer):
@@ -513,6 +527,14 @@ def _in_order(ids: Array) -> tuple[Array, Array]:
     new = ordered >= 0
     new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return ordered, new
+
+
+def _distinct(numbers: Array) -> Array:
+    """Return the different numbers, in order: several times faster than numpy's unique, which hashes."""
+    if len(numbers) == 0 or bool((numbers == numbers[0]).all()):
+        return numbers[:1]
+    ordered = np.sort(numbers)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
 
 
 def _wavefronts(addresses: Array, on: Array, width: int) -> Array:
