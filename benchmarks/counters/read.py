@@ -320,9 +320,9 @@ def code_hash(instructions: list[str]) -> str:
     """
     lines = []
     for text in instructions:
-        words = text.replace(".reuse", "").split(";")[0].replace(",", " ").split()
+        words = text.replace(".reuse", "").split(";")[0].split("(*")[0].replace(",", " ").split()
         if _JUMP.search(text):
-            words = [re.sub(r"^(`\(.*|0x[0-9a-f]+)$", "there", word) for word in words]
+            words = [re.sub(r"^(`\(.*|-?0x[0-9a-f]+)$", "there", word) for word in words]
         lines.append(" ".join(sorted(words)))
     while lines and lines[-1] == "NOP":
         lines.pop()

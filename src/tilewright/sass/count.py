@@ -154,6 +154,10 @@ class _Counter:
             executed[block.start : block.end] = visits.sum() * batch.weight
             per_program += visits.sum(1) * length
             per_warp += visits.sum(0) * length * batch.weight
+        for index, again in outcome.again.items():
+            executed[index] += again.sum() * batch.weight
+            per_program += again.sum(1)
+            per_warp += again.sum(0) * batch.weight
         unknown: list[Unknown] = []
         accesses: dict[int, Access] = {}
         found: Traffic | None = None

@@ -108,12 +108,12 @@ class Visits:
     full: int = 0
     by_warp: Array | None = None
 
-    def add(self, mask: Array | None) -> None:
-        """Count one visit by the warps that have an active lane."""
+    def add(self, mask: Array | None, times: int = 1) -> None:
+        """Count a visit by the warps that have an active lane."""
         if mask is None:
-            self.full += 1
+            self.full += times
         else:
-            warps = mask.any(2).astype(np.int64)
+            warps = mask.any(2) * np.int64(times)
             self.by_warp = warps if self.by_warp is None else self.by_warp + warps
 
     def total(self, programs: int, warps: int) -> Array:
@@ -141,9 +141,13 @@ class _ProgramBarrier:
 
 @dataclass
 class Outcome:
-    """What a run gives: visits of each block per (program, warp), and what was assumed."""
+    """What a run gives, per (program, warp): visits of each block, and how often a branch was executed `again`.
+
+    again: by instruction; a branch to an address is executed once for each of the places that a warp's lanes go to.
+    """
 
     visits: list[Array]
+    again: Mapping[int, Array] = field(default_factory=dict)
     assumptions: tuple[str, ...] = field(default=())
 
 
@@ -174,6 +178,7 @@ class Machine:
         self._program_barriers: dict[int, _ProgramBarrier] = {}
         self._registers = Registers()
         self._assumptions: dict[str, None] = {}
+        self._again: dict[int, Visits] = {}
         self._now = flow.code.instructions[0]
         self._exited: Array | None = None
         self._barriers: dict[str, _Convergence] = {}
@@ -300,7 +305,11 @@ class Machine:
         if any(b.waiting for b in self._program_barriers.values()):
             raise CannotCount(self._now, "warps wait at a barrier that the others never reach")
         size = self.batch.size
-        return Outcome([v.total(size, self.shape.warps) for v in visits], tuple(self._assumptions))
+        return Outcome(
+            [v.total(size, self.shape.warps) for v in visits],
+            {index: v.total(size, self.shape.warps) for index, v in self._again.items()},
+            tuple(self._assumptions),
+        )
 
     def _step(self, step: Step, mask: Array | None) -> None:
         instruction = self._now = step.instruction
@@ -482,7 +491,10 @@ class Machine:
             self._release_all()
 
     def _indexed(self, last: Instruction, mask: Array | None) -> None:
-        """Branch to an address in a register: RET, or BRX relative to the next instruction."""
+        """Branch to an address in a register: RET, or BRX relative to the next instruction.
+
+        The hardware's counters have a BRX once for each place that a warp's lanes go to (read on an H200).
+        """
         match = _INDEXED.match(last.text)
         if last.conditional or match is None:
             raise CannotCount(last, f"{last.name} in this form is not understood")
@@ -493,15 +505,19 @@ class Machine:
             raise CannotCount(last, "a branch goes to a place that is not known", value.cause)
         base = 0 if last.opcode == "RET" else last.pc + 16 + int(match[3] or "0", 16)
         bits = value.bits
-        for place in np.unique(np.where(active, bits.astype(np.int64), -1)):
-            if place < 0:
-                continue
+        places = np.unique(np.where(active, bits.astype(np.int64), -1))
+        again = self._again.setdefault(last.index, Visits())
+        again.add(active, -1)
+        for place in places[places >= 0]:
             at = (int(place) + base) & 0xFFFFFFFF
             target = self.flow.block_of_pc.get(at)
             if target is None:
                 raise CannotCount(last, f"a branch goes to {at:#x}, where no block begins")
             chosen = (bits == np.uint32(place)) & active
+            again.add(chosen)
             self._go(target, mask if bool(chosen.all()) else _trim(chosen))
+        if last.opcode == "RET" and again.by_warp is not None and again.by_warp.any():
+            raise CannotCount(last, "lanes of a warp that return to several places are not understood")
 
     # Barriers of a program's warps: stepped through only where shared memory decides where control goes.
 

@@ -420,7 +420,7 @@ def says_all(instruction: Instruction, converged: bool) -> bool:
 def whole_access(instruction: Instruction, executed: int) -> Access:
     """Return what such an access does when warps execute it so often."""
     if instruction.opcode in _OPERANDS:
-        wavefronts = executed * operand_wavefronts(instruction)
+        wavefronts = executed * operand_lines(instruction) // 4
         return Access(
             executed, executed, 128 * wavefronts, wavefronts=wavefronts, ideal_wavefronts=wavefronts
         )
@@ -444,12 +444,11 @@ def access_bytes(instruction: Instruction) -> int:
     return 4
 
 
-def operand_wavefronts(instruction: Instruction) -> int:
-    """Wavefronts with which one warp's share of a warp-group MMA reads its operands from shared memory.
+def operand_lines(instruction: Instruction) -> int:
+    """Lines of 128 bytes that a warp group reads for one MMA: B whole, A where it is not in registers.
 
-    128 bytes each, B whole and A where it is not in registers, a quarter of the warp group's per warp. Nsight
-    Compute's source page has the same (H200: 64x32x16 of bf16 with A in shared memory 6, 64x64x16 with A in
-    registers 4).
+    Each takes a wavefront; the group's four warps share them. Nsight Compute's source page has the same (H200, for one
+    warp: 64x32x16 of bf16 with A in shared memory 6, 64x64x16 with A in registers 4, 64x8x16 4.5 and 0.5).
     """
     shape = next(m for m in instruction.modifiers if m.count("x") == 2)
     rows, columns, depth = (int(n) for n in shape.split("x"))
@@ -457,7 +456,7 @@ def operand_wavefronts(instruction: Instruction) -> int:
         4 if "TF32" in instruction.modifiers else 2 if instruction.opcode == "HGMMA" else 1
     )
     a_in_registers = isinstance(instruction.operands[1], RegisterOperand)
-    return (columns + (0 if a_in_registers else rows)) * depth_bytes // 128 // 4
+    return (columns + (0 if a_in_registers else rows)) * depth_bytes // 128
 
 
 def _warps(mask: Array | None) -> Array:
@@ -504,14 +503,20 @@ def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
 
 
 def _loads_of_16(addresses: Array, on: Array) -> Array:
-    """Loads of 16 bytes a lane: quarters of a warp in turn, two at once where together they touch no bank twice."""
+    """Loads of 16 bytes a lane: quarters of a warp in turn, two at once where each lane has its neighbour's address.
+
+    Read on an H200: 2 where all lanes have one address, 4 where lane i has that of i + 4, 4 where all differ.
+    """
     total = np.zeros(len(on), np.int64)
     for start in (0, 16):
-        both = _wavefronts(addresses[:, start : start + 16], on[:, start : start + 16], 16)
-        apart = sum(
-            _wavefronts(addresses[:, at : at + 8], on[:, at : at + 8], 16) for at in (start, start + 8)
-        )
-        total += np.where(both <= 1, both, apart)
+        half, active = addresses[:, start : start + 16], on[:, start : start + 16]
+        both = _wavefronts(half, active, 16)
+        apart = sum(_wavefronts(half[:, at : at + 8], active[:, at : at + 8], 16) for at in (0, 8))
+        alike = np.zeros(len(on), bool)
+        for step in (1, 2):
+            other = np.arange(16) ^ step
+            alike |= ((half == half[:, other]) | ~active | ~active[:, other]).all(1)
+        total += np.where(alike, both, apart)
     return total
 
 
