@@ -510,6 +510,7 @@ REFERENCES: dict[str, Callable[[Any], Outputs]] = {
     "softmax_row": softmax,
     "softmax_online": softmax,
     "round_trip": twice,
+    "repeated_loads": twice,
     "accumulator_stores": twice,
 }
 """Not here: random numbers (dropout), and what depends on how the hardware groups lanes (active_lanes)."""

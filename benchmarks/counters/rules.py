@@ -76,6 +76,12 @@ def _shared(name: str, tile: tuple[int, int], constants: dict[str, Any], element
     )
 
 
+def _repeated(p: Any) -> dict[str, Any]:
+    block = 4 * p.WIDTH * 2 ** (5 - p.SAME.bit_count())
+    x = T(p.dtype, (132 * block,))
+    return {"x_ptr": x, "y_ptr": x, "BLOCK": block, "WIDTH": p.WIDTH, "SAME": p.SAME}
+
+
 def _copies(p: Any) -> dict[str, Any]:
     x = T(p.dtype, (132 * p.BLOCK,))
     return {
@@ -114,6 +120,13 @@ CASES |= {
         "round_trip",
         (64, 64),
         {"WRITE": 1, "READ": 1, "TURNED": False, "VEC": 1, "PER_PHASE": 1, "PHASES": 1},
+    ),
+    "repeated_loads": Case(
+        kernel="kernels/shared.py:repeated_loads",
+        params={"WIDTH": Param(4), "SAME": Param(0), "dtype": Param("fp32")},
+        args=_repeated,
+        grid=lambda p: (132,),
+        doc="loads of one place by several lanes",
     ),
     "copies": Case(
         kernel="kernels/shared.py:copies",
@@ -238,6 +251,10 @@ PAIRS: list[tuple[str, dict[str, Any]]] = [
     ("round_trip", {"dtype": "fp64"}),
     ("round_trip", {"dtype": "fp64", "TURNED": True, "COLS": 32}),
     ("round_trip", {"dtype": "fp64", "WRITE": 2, "READ": 2}),
+    # Which lanes read the same place: where that saves a wavefront.
+    *(("repeated_loads", {"WIDTH": 4, "SAME": s}) for s in (1, 2, 3, 4, 6, 8, 12, 16, 24, 30, 31)),
+    *(("repeated_loads", {"WIDTH": 2, "SAME": s}) for s in (1, 2, 3, 4, 8, 16, 28, 31)),
+    *(("repeated_loads", {"WIDTH": 1, "SAME": s}) for s in (1, 31)),
     ("copies", {"WIDTH": 2}),
     ("copies", {"WIDTH": 4}),
     ("copies", {"WIDTH": 4, "CACHE": ".ca"}),

@@ -205,3 +205,26 @@ def tensor_copies(source, target, ROWS: gl.constexpr, COLS: gl.constexpr, READ: 
         fence_async_shared()
     tma.async_copy_shared_to_global(target, [gl.program_id(0) * ROWS, gl.program_id(1) * COLS], box)
     tma.store_wait(0)
+
+
+@gluon.constexpr_function
+def repeating(WIDTH, SAME):
+    """A layout of a vector: WIDTH elements a lane, lanes that differ only in the bits of SAME have the same ones."""
+    at, lanes = WIDTH, []
+    for bit in range(5):
+        lanes.append([0] if SAME >> bit & 1 else [at])
+        at *= 1 if SAME >> bit & 1 else 2
+    elements = [[1 << bit] for bit in range(WIDTH.bit_length() - 1)]
+    return gl.DistributedLinearLayout(elements, lanes, [[at], [2 * at]], [], [4 * at])
+
+
+@gluon.jit
+def repeated_loads(x_ptr, y_ptr, BLOCK: gl.constexpr, WIDTH: gl.constexpr, SAME: gl.constexpr):
+    """A vector read from shared memory, WIDTH elements a lane; SAME says which lanes read the same."""
+    plain: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    layout: gl.constexpr = repeating(WIDTH, SAME)
+    first = gl.program_id(0) * BLOCK
+    x = gl.load(x_ptr + first + gl.arange(0, BLOCK, plain))
+    tile = gl.allocate_shared_memory(x.dtype, [BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [0]), x)
+    y = tile.load(layout)
+    gl.store(y_ptr + first + gl.arange(0, BLOCK, layout), y + y)
