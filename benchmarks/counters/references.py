@@ -536,8 +536,12 @@ def complaint(name: str, before: dict[str, Any], after: dict[str, Any], programs
         difference = torch.where(equal, 0, found.double() - stored.double())
         norm = stored.double().nan_to_num(posinf=0, neginf=0).norm().clamp_min(1e-30)
         error = float(difference.nan_to_num(nan=torch.inf).norm() / norm)
-        # Products of fp32 are taken as TF32, of fp8 added up in few bits.
+        # Products of fp32 are taken as TF32.
         limit = {torch.float64: 1e-12, torch.float32: 3e-3, torch.float16: 3e-3}.get(found.dtype, 2e-2)
+        inputs = [x.dtype for x in before.values() if isinstance(x, torch.Tensor)]
+        if any(dtype.is_floating_point and dtype.itemsize == 1 for dtype in inputs):
+            # Hopper adds up products of fp8 in about 14 bits and cuts the rest off, which adds up over many steps.
+            limit = 1e-1
         if not error <= limit:
             return f"{argument}: relative error {error:.2e}, allowed {limit:.0e}"
     return None

@@ -355,6 +355,8 @@ class Machine:
             value = self._one_a_warp(value)
         if guard is not TRUE_FLAG and not (guard.unknown is None and bool(guard.bits.all())):
             value = self._merge(register, self._registers.view(register, mask), value, guard)
+            if register.bank in ("UR", "UP"):
+                value = self._one_a_warp(value)
         self._registers.store(register, mask, value)
 
     def _merge(self, register: Register, old: Value | None, value: Value, guard: Flag) -> Value:
@@ -434,11 +436,7 @@ class Machine:
                 )
                 unknown, cause, bits = maybe ^ sure, parts[0].cause, sure
             found = Flag(bits, unknown, cause)
-        if found.unknown is not None:
-            open_lanes = found.unknown if mask is None else found.unknown & mask
-            if open_lanes.any():
-                return self._avoid_trap(last, found)
-        return found
+        return self._avoid_trap(last, found) if found.is_open(mask) else found
 
     def _avoid_trap(self, last: Instruction, found: Flag) -> Flag:
         """A branch around a trap is taken to avoid it; any other branch on something unknown ends the count."""
@@ -594,7 +592,7 @@ class Machine:
     def _converge(self, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
         if instruction.opcode == "BMOV":
             raise CannotCount(instruction, "moves of convergence barriers are not understood")
-        if guard.unknown is not None:
+        if guard.is_open(mask):
             raise CannotCount(
                 instruction, "a convergence barrier depends on a value that is not known", guard.cause
             )
@@ -612,7 +610,7 @@ class Machine:
             return
         for condition in branch_conditions(instruction):
             value = predicate_reader(condition)(self)
-            if value.unknown is not None:
+            if value.is_open(lanes):
                 raise CannotCount(instruction, "a convergence barrier depends on a value that is not known")
             lanes = value.bits if lanes is None else lanes & value.bits
         if lanes is None or lanes.shape[2] == 1:

@@ -122,7 +122,7 @@ class TrafficObserver(Observer):
         seen.add(instructions=_weigh(_warps(mask), machine))
         if instruction.never_runs:
             return
-        if guard.unknown is not None:
+        if guard.is_open(mask):
             seen.unknown = guard.cause.reason if guard.cause else "its predicate is not known"
             return
         active = guard.bits if mask is None else mask & guard.bits
@@ -139,7 +139,7 @@ class TrafficObserver(Observer):
         assert isinstance(value, Word)
         active = guard.bits if mask is None else mask & guard.bits
         blind = value.unknown is not None and bool(((value.unknown != 0) & active).any())
-        if guard.unknown is not None or blind:
+        if guard.is_open(mask) or blind:
             self.expected_bytes = None
         if self.expected_bytes is not None:
             lanes = np.broadcast_to(active, (*active.shape[:2], 32)) * value.bits.astype(np.int64)
@@ -167,7 +167,7 @@ class TrafficObserver(Observer):
             for operand in instruction.operands[2:]:
                 if isinstance(operand, RegisterOperand) and operand.register.is_predicate:
                     copies = predicate_reader(operand)(machine)
-                    if copies.unknown is not None:
+                    if copies.is_open(lanes.bits):
                         raise _NotKnown("which lanes copy is not known")
                     lanes = Lanes(lanes.bits & copies.bits)
             requests = _weigh(lanes.warps, machine)
@@ -400,7 +400,7 @@ class TensorObserver(Observer):
         assert isinstance(value, Word)
         active = (guard.bits if mask is None else mask & guard.bits).any(2)
         found = self.operations.get(instruction.index, 0)
-        if guard.unknown is not None or value.unknown is not None or value.part.size != 1 or found is None:
+        if guard.is_open(mask) or value.unknown is not None or value.part.size != 1 or found is None:
             self.operations[instruction.index] = None
             return
         one = utc_operations(instruction.opcode, int(value.part.flat[0]))

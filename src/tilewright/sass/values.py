@@ -64,6 +64,10 @@ class Flag:
         self.unknown = unknown
         self.cause = cause
 
+    def is_open(self, mask: Array | None) -> bool:
+        """Whether it is not known in one of the active lanes (None: all are)."""
+        return self.unknown is not None and bool((self.unknown if mask is None else self.unknown & mask).any())
+
 
 Value: TypeAlias = "Word | Flag"
 
