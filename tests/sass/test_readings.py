@@ -18,11 +18,38 @@ from tilewright.launch import load_case
 from tilewright.sass.count import count
 
 ROOT = Path(__file__).parents[2]
-READINGS = json.loads(gzip.decompress((ROOT / "results/h200_counters_read.json.gz").read_bytes()))
-ROWS = [row for row in READINGS["rows"] if "failed" not in row]
+READINGS = [
+    json.loads(gzip.decompress((ROOT / f"results/h200_counters_{name}.json.gz").read_bytes()))
+    for name in ("read", "rules")
+]
+COLUMNS = READINGS[0]["columns"]
+ROWS = [row for readings in READINGS for row in readings["rows"] if "failed" not in row]
 PIPES = ("alu", "fma", "lsu", "xu", "fp64", "uniform", "tensor", "tma", "cbu")
-UNKNOWN = {"sines": "control depends on a value that is not known"}
-"""Cases whose control depends on floating-point values: an honest unknown, and nothing else may be."""
+UNKNOWN = {
+    # Control depends on a floating-point value: of a division, a root, or an angle that is too large.
+    **dict.fromkeys(["sines", "sines_of_some"], "control depends on a value that is not known: FSETP"),
+    **dict.fromkeys(["divisions", "roots", "wide_divisions"], "depends on a value that is not known: F"),
+    # On what is in memory.
+    **dict.fromkeys(["atomics_of_all_kinds", "attention_varlen"], "depends on a value that is not known: it is loaded"),
+    **dict.fromkeys(["warp_sync", "votes"], "a WARPSYNC of lanes in a register is not understood"),
+}
+"""Cases of which the counts are an honest unknown, and why; nothing else may be."""
+CLUSTERS = "programs of 2 blocks (clusters) are not counted yet"
+WAITED = {"product_device_descriptors": 312, "product_partitioned": 4}
+"""Cases where the hardware tried waits again on the very pass that the counter was read on, and how often at most."""
+
+BROKEN_ROWS = {
+    "product_device_descriptors", "product_specialised", "product_loop_specialised", "product_partitioned"
+}  # fmt: skip
+"""Cases where tiles of tensor copies begin or end inside a sector: what they fetch is not known."""
+
+
+def name_of(row) -> str:
+    return row["case"].rpartition(":")[2]
+
+
+def unknown_because(row) -> str | None:
+    return CLUSTERS if "num_ctas" in row["settings"] else UNKNOWN.get(name_of(row))
 
 
 def case_file(name: str) -> str:
@@ -39,12 +66,13 @@ def counted(compiler):
     found = {}
 
     def counted(row):
-        if row["pair"] not in found:
+        key = row_id(row)
+        if key not in found:
             launch = load_case(case_file(row["case"])).launch(row["settings"])
             (result,) = compiler.compile([(launch, load("h200").target)])
             assert isinstance(result, Compiled), result
-            found[row["pair"]] = count(result, launch)
-        return found[row["pair"]]
+            found[key] = count(result, launch)
+        return found[key]
 
     return counted
 
@@ -52,21 +80,31 @@ def counted(compiler):
 @pytest.mark.parametrize("row", ROWS, ids=row_id)
 def test_what_was_counted_is_what_was_read(row, counted, published_compiler):
     found, metrics = counted(row), row["metrics"]
-    if row["case"] in UNKNOWN:
+    reason = unknown_because(row)
+    if reason:
         assert found.instructions is None
-        assert UNKNOWN[row["case"]] in found.unknown[0].reason
-        assert found.unknown[0].place.line
+        assert reason in found.unknown[0].reason
+        assert reason == CLUSTERS or found.unknown[0].place.line
         return
-    assert found.instructions == metrics["sm__inst_executed.sum"]
     operations = sum(
         value
         for name, value in metrics.items()
         if name.startswith("sm__ops_path_tensor_src_") and "sparsity" not in name
     )
     assert found.total_tensor_ops == operations
-    assert {p: found.by_pipe.get(p, 0) for p in PIPES} == {
-        p: metrics.get(f"sm__inst_executed_pipe_{p}.sum", 0) for p in PIPES
-    }
+    pipes = {p: metrics.get(f"sm__inst_executed_pipe_{p}.sum", 0) - found.by_pipe.get(p, 0) for p in PIPES}
+    more = metrics["sm__inst_executed.sum"] - found.instructions
+    if found.assumptions and more:
+        assert 0 < more <= WAITED[name_of(row)]
+        # Read on another pass, with other waits.
+        assert min(pipes.pop("cbu"), pipes.pop("alu")) >= 0
+    assert not any(pipes.values()), pipes
+    if name_of(row) not in WAITED:
+        assert more == 0
+    if name_of(row) in BROKEN_ROWS:
+        assert found.traffic.l2_to_sm_bytes is None
+        assert "bytes from L2" in {u.what for u in found.unknown}
+        return
     from_l2 = metrics["l1tex__m_xbar2l1tex_read_bytes.sum"]
     atomics = 32 * metrics.get("l1tex__m_xbar2l1tex_read_sectors_mem_global_op_atom.sum", 0)
     if found.traffic.l2_exact:
@@ -75,23 +113,31 @@ def test_what_was_counted_is_what_was_read(row, counted, published_compiler):
         assert found.traffic.l2_to_sm_bytes >= from_l2 - atomics
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r["case"] not in UNKNOWN], ids=row_id)
+@pytest.mark.parametrize("row", [r for r in ROWS if not unknown_because(r)], ids=row_id)
 def test_every_instruction_is_executed_as_often_as_read(row, counted, published_compiler):
     found = counted(row)
-    columns = READINGS["columns"]
-    waits = bool(found.assumptions)
     sectors = [0, 0]
-    for ours, figures in zip(found.by_instruction, row["instructions"], strict=False):
-        read = dict(zip(columns, figures, strict=True))
-        # On the pass of the page waits on mbarriers were tried again; the counter's own pass had no such wait.
-        if not (waits and ours.executed == 0):
+    for index, (ours, figures) in enumerate(zip(found.by_instruction, row["instructions"], strict=False)):
+        read = dict(zip(COLUMNS, figures, strict=True))
+        near = found.by_instruction[max(index - 3, 0) : index + 4]
+        waits = ours.executed == 0 or any("TRYWAIT" in i.text or "TRY_ALLOC" in i.text for i in near)
+        if found.assumptions and waits:
+            # The hardware may have tried a wait again on the pass of the page.
+            assert ours.executed <= read["executed"], ours.text
+        elif ours.opcode == "BRX":
+            # The counter has it once for each place that lanes go to, as we count; the page once.
+            assert ours.executed >= read["executed"], ours.text
+        else:
             assert ours.executed == read["executed"], ours.text
-        if ours.access is not None and ours.access.sectors and not read["local_sectors"]:
+        access = ours.access
+        if access is not None and access.sectors and not read["local_sectors"]:
             # The page's sectors of single LDGSTS are off by up to 2 % where the bytes from L2 agree exactly.
             tolerance = 0.02 if "LDGSTS" in ours.text else 0
-            assert ours.access.sectors == pytest.approx(read["sectors"], rel=tolerance), ours.text
-            sectors[0] += ours.access.sectors
+            assert access.sectors == pytest.approx(read["sectors"], rel=tolerance), ours.text
+            sectors[0] += access.sectors
             sectors[1] += read["sectors"]
+        if access is not None and access.wavefronts and read["wavefronts"] and "LDGSTS" not in ours.text:
+            assert access.wavefronts == read["wavefronts"], ours.text
     assert sectors[0] == pytest.approx(sectors[1], rel=0.01)
 
 

@@ -52,7 +52,7 @@ class _Tensor:
         return self._strides
 
 
-def _stand_in(arg: Any) -> Any:
+def _stand_in(arg: Any, gluon: bool) -> Any:
     if not isinstance(arg, dict):
         return arg
     if arg["kind"] == "dtype":
@@ -60,10 +60,22 @@ def _stand_in(arg: Any) -> Any:
         return tl.dtype({"i": "int", "u": "uint"}[letter] + bits if letter in "iu" else arg["name"])
     tensor = _Tensor(arg)
     if arg["kind"] == "descriptor":
+        return _descriptor(tensor, arg["block_shape"], gluon)
+    return tensor
+
+
+def _descriptor(tensor: _Tensor, block: list[int], gluon: bool) -> Any:
+    """Gluon's descriptors state a layout in shared memory too: its default for the block, the largest swizzle."""
+    whole = tensor, list(tensor.shape), list(tensor.stride()), block
+    if not gluon:
         from triton.tools.tensor_descriptor import TensorDescriptor
 
-        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), arg["block_shape"])
-    return tensor
+        return TensorDescriptor(*whole)
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
+
+    element = getattr(gl, str(tensor.dtype).removeprefix("torch."))
+    return GluonDescriptor(*whole, gl.NVMMASharedLayout.get_default_for(block, element))
 
 
 class _Refuse(importlib.abc.MetaPathFinder):
@@ -93,7 +105,7 @@ def specialise(function: Any, backend: Any, request: dict[str, Any]) -> tuple[An
     _teach_hip_about_stand_ins()
     binder = create_function_from_signature(function.signature, function.params, backend)
     kwargs = {k: v for k, v in request["options"].items() if v is not None}
-    args = {name: _stand_in(a) for name, a in request["args"].items()}
+    args = {name: _stand_in(a, function.is_gluon()) for name, a in request["args"].items()}
     try:
         with _without_loading("torch"):
             bound, specialization, _ = binder(**{**kwargs, **args}, debug=False)

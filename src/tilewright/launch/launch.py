@@ -88,7 +88,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A tensor descriptor (TMA) argument: a tensor and the block that one load or store moves."""
+    """A tensor descriptor (TMA) argument: a tensor and the block that one load or store moves.
+
+    For a Gluon kernel its layout in shared memory is Gluon's default, `NVMMASharedLayout.get_default_for`.
+    """
 
     tensor: Tensor
     block_shape: tuple[int, ...]

@@ -14,7 +14,7 @@ from tilewright.compile import Compiled
 from tilewright.launch import Launch
 from tilewright.sass.constants import NoConstants, constants
 from tilewright.sass.counters import (
-    READS_L2,
+    GLOBAL_READS,
     SECTOR_BYTES,
     TENSOR,
     Access,
@@ -39,6 +39,7 @@ from tilewright.sass.traffic import (
     UNSIZED,
     TensorObserver,
     TrafficObserver,
+    broken_sectors,
     memory_seed,
     says_all,
     through_l1,
@@ -253,23 +254,49 @@ class _Counter:
             what = f"{kind}, {len(found)} instruction{'s' if len(found) > 1 else ''}"
             unknown.append(self._unknown(what, CannotCount(found[0], reason)))
         blind |= {k for k in kinds if k in ("bulk copies", "generic loads")}
-        copied = kinds.get("tensor copies in")
-        if copied is not None:
-            if observer.expected_bytes is None:
-                blind.add("tensor copies in")
-            else:
-                moved = observer.expected_bytes
-                sectors = moved // SECTOR_BYTES
-                kinds["tensor copies in"] = replace(
-                    copied, bytes=moved, sectors=sectors, ideal_sectors=sectors
-                )
-        from_l2 = None
-        if not any(k in blind for k in (*READS_L2, "bulk copies", "generic loads")):
-            from_l2 = SECTOR_BYTES * sum(kinds[k].sectors for k in READS_L2 if k in kinds)
+        blind |= self._copied_in(kinds, observer, unknown)
+        from_l2 = self._from_l2(kinds, blind, executed)
         cached = any(through_l1(self._code.instructions[i]) and a.requests for i, a in accesses.items())
-        exact = not cached or observer.cached.proven()
+        cached = cached and not observer.cached.proven()
+        exact = from_l2 is not None and not cached and not self._spill_sectors(executed)
         seconds = time.perf_counter() - started
-        return Traffic(kinds, from_l2, exact and from_l2 is not None, seconds), accesses, unknown
+        return Traffic(kinds, from_l2, exact, seconds), accesses, unknown
+
+    def _copied_in(
+        self, kinds: dict[str, Access], observer: TrafficObserver, unknown: list[Unknown]
+    ) -> set[str]:
+        """Put in what tensor copies bring in all; return their kind if what they fetch from L2 is not known."""
+        kind = "tensor copies in"
+        if kind not in kinds:
+            return set()
+        if observer.expected_bytes is None:
+            return {kind}
+        moved = observer.expected_bytes
+        part = broken_sectors(self._launch)
+        if part is None:
+            self._notes.append("tiles of tensor copies begin at whole sectors of their rows")
+            sectors = moved // SECTOR_BYTES
+            kinds[kind] = replace(kinds[kind], bytes=moved, sectors=sectors, ideal_sectors=sectors)
+            return set()
+        kinds[kind] = replace(kinds[kind], bytes=moved)
+        first = next(i for i in self._code.instructions if KINDS.get(i.opcode) == kind)
+        unknown.append(self._unknown("bytes from L2", CannotCount(first, part)))
+        return {kind}
+
+    def _from_l2(self, kinds: Mapping[str, Access], blind: set[str], executed: Array) -> int | None:
+        """Return the bytes that loads bring from L2, as if none hit in L1."""
+        if any(k in blind for k in (*GLOBAL_READS, "bulk copies", "generic loads")):
+            return None
+        sectors = sum(kinds[k].sectors for k in GLOBAL_READS if k in kinds)
+        return SECTOR_BYTES * (sectors + self._spill_sectors(executed))
+
+    def _spill_sectors(self, executed: Array) -> int:
+        """Spilled registers come back from L1 or, where shared memory leaves little of it, from L2."""
+        return sum(
+            whole_access(i, int(executed[i.index])).sectors
+            for i in self._code.instructions
+            if i.opcode == "LDL"
+        )
 
     def _look_at_memory(self, observer: TrafficObserver) -> None:
         plain = self._flow

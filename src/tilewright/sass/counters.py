@@ -11,8 +11,9 @@ TENSOR = "tensor operations"
 LOADED = "it is loaded from memory"
 """The reason for a value that is data, and that can be given (`Given`)."""
 SECTOR_BYTES = 32
-READS_L2 = ("global loads", "global to shared copies", "tensor copies in")
-"""Kinds of access that bring sectors from L2 (or L1) into an SM."""
+GLOBAL_READS = ("global loads", "global to shared copies", "tensor copies in")
+READS_L2 = (*GLOBAL_READS, "spill loads")
+"""Kinds of access that bring sectors from L2 (or L1) into an SM; spilled registers come from L1 where it has room."""
 
 
 @dataclass(frozen=True)

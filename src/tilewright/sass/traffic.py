@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.launch import Descriptor, Launch
 from tilewright.sass.counters import SECTOR_BYTES, Access
 from tilewright.sass.decode import NotUnderstood, address, predicate_reader
 from tilewright.sass.flow import control_seed, descriptor_registers
@@ -430,6 +431,22 @@ def whole_access(instruction: Instruction, executed: int) -> Access:
     return Access(executed, executed, executed * 32 * width, sectors, sectors)
 
 
+def broken_sectors(launch: Launch) -> str | None:
+    """Return why tensor copies may fetch more than the bytes that are waited for, or None if they do not.
+
+    Read on an H200: a row of a tile that begins or ends inside a sector fetches the whole of it.
+    """
+    descriptors = {name: a for name, a in launch.args.items() if isinstance(a, Descriptor)}
+    if not descriptors:
+        return "a descriptor is made on the GPU, and whether its tiles are made of whole sectors is not known"
+    for name, a in descriptors.items():
+        size = a.tensor.dtype.bytes
+        spans = (a.tensor.shape[-1], a.block_shape[-1], *a.tensor.strides[:-1])
+        if any(n * size % SECTOR_BYTES for n in spans):
+            return f"rows of {name} do not begin or end where sectors of {SECTOR_BYTES} bytes do"
+    return None
+
+
 def access_bytes(instruction: Instruction) -> int:
     """Bytes that one lane accesses."""
     for modifier in instruction.modifiers:
@@ -493,8 +510,8 @@ def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
         return np.asarray(total) * on.any(1)
     lanes = 32 if width <= 4 else 128 // width
     parts = [slice(n, n + lanes) for n in range(0, 32, lanes)]
-    if kind == "shared loads" and width == 16:
-        return _loads_of_16(addresses, on)
+    if kind == "shared loads" and width >= 8:
+        return _wide_loads(addresses, on, lanes)
     if kind.endswith("ideal"):
         return np.asarray(sum((on[:, p].any(1).astype(np.int64) for p in parts), np.zeros(len(on), np.int64)))
     return np.asarray(
@@ -502,21 +519,23 @@ def _figure(kind: str, addresses: Array, on: Array, width: int) -> Array:
     )
 
 
-def _loads_of_16(addresses: Array, on: Array) -> Array:
-    """Loads of 16 bytes a lane: quarters of a warp in turn, two at once where each lane has its neighbour's address.
+def _wide_loads(addresses: Array, on: Array, lanes: int) -> Array:
+    """Loads of 8 or 16 bytes a lane: `lanes` of them in turn, twice as many where each has its neighbour's address.
 
-    Read on an H200: 2 where all lanes have one address, 4 where lane i has that of i + 4, 4 where all differ.
+    The neighbour of lane i is i ^ 1 throughout, or i ^ 2 throughout: read on an H200 with every pattern of one bit.
     """
+    width = 128 // lanes
     total = np.zeros(len(on), np.int64)
-    for start in (0, 16):
-        half, active = addresses[:, start : start + 16], on[:, start : start + 16]
-        both = _wavefronts(half, active, 16)
-        apart = sum(_wavefronts(half[:, at : at + 8], active[:, at : at + 8], 16) for at in (0, 8))
+    for start in range(0, 32, 2 * lanes):
+        span = slice(start, start + 2 * lanes)
+        two, active = addresses[:, span], on[:, span]
+        together = _wavefronts(two, active, width)
+        apart = sum(_wavefronts(two[:, p], active[:, p], width) for p in (slice(lanes), slice(lanes, None)))
         alike = np.zeros(len(on), bool)
         for step in (1, 2):
-            other = np.arange(16) ^ step
-            alike |= ((half == half[:, other]) | ~active | ~active[:, other]).all(1)
-        total += np.where(alike, both, apart)
+            other = np.arange(2 * lanes) ^ step
+            alike |= ((two == two[:, other]) | ~active | ~active[:, other]).all(1)
+        total += np.where(alike, together, apart)
     return total
 
 
