@@ -119,7 +119,11 @@ def test_masks_that_do_not_fit_the_predicate_registers(counted, gpu, case):
     assert (kinds["global stores"].bytes if n else 0) == 4 * n * stored
     assert (kinds["global loads"].bytes if n else 0) == 4 * n * 128 * 3
     # What depends on a loaded value is not known, and it alone.
-    assert {u.place.line for u in found.unknown} == ({line_of("mask=m1 & (y != 1)")} if n else set())
+    store = f"global stores at line {line_of('mask=m1 & (y != 1)')}"
+    assert {u.what for u in found.unknown} == ({store} if n else set())
+    assert {u.place.line for u in found.unknown} <= {line_of("y = tl.load(")}
+    unknown = sum(i.executed for i in found.by_instruction if i.opcode == "STG" and i.access is None)
+    assert unknown == (kinds["global stores"].unknown if n else 0)
     assert any("P2R" in i.text for i in found.by_instruction)
 
 

@@ -204,6 +204,7 @@ def load_case(reference: str) -> CaseRef:
         variant = next(iter(cases))
     if variant not in cases:
         wrong = f"no variant {variant!r}{did_you_mean(variant, cases)}" if variant else "which variant?"
+        wrong += "" if wrong.endswith("?") else "."
         raise CaseError(f"{short_path(path)}: {wrong} It has: {', '.join(cases)}")
     return CaseRef(path.resolve(), variant, cases[variant])
 

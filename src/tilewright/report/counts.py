@@ -10,7 +10,7 @@ from tilewright.model import Profile, SourceLine
 from tilewright.model.counted import mean_per_program
 from tilewright.report import figures, words
 from tilewright.report.page import Page
-from tilewright.sass import LOADED, Access, Counters, Unknown, same_file
+from tilewright.sass import COPIES, LOADED, SECTOR_BYTES, Access, Counters, Unknown, same_file
 
 SHOWN = 0.01
 """Share of the instructions (or of tensor operations, or bytes from L2) from which a line is on the page."""
@@ -56,8 +56,9 @@ def _totals(p: Profile, c: Counters) -> list[tuple[str, str, str]]:
         needed = f"{needed_words(p)}; " if p.needed_factor else ""
         rows.append(("tensor operations", figures.count(tensor), f"{needed}{types}"))
     if c.barriers:
+        even = "" if c.spread and c.spread.least == c.spread.most else " on average"
         each = c.barriers / (c.programs * p.launch.num_warps)
-        rows.append(("barriers", figures.count(c.barriers), f"{each:,.0f} for each warp"))
+        rows.append(("barriers", figures.count(c.barriers), f"{each:,.0f} for each warp{even}"))
     if c.traffic is not None:
         rows.append(_from_l2(p, c))
     if spilled := c.spill_loads + c.spill_stores:
@@ -105,18 +106,13 @@ def unknown_words(u: Unknown) -> str:
     """Say what is not known, why, where, and how to help."""
     where = f" (line {u.place.line} of {short_path(u.place.file)})" if u.place else ""
     everything = u.what in EVERYTHING
-    text = f"{'' if everything else f'{u.what}: '}{_reason(u, everything)}{where}."
+    text = f"{'' if everything else f'{u.what}: '}{u.reason}{where}."
     text = text[:1].upper() + text[1:]
     return f"{text} {_hint(u)}" if everything and u.place and LOADED in u.reason else text
 
 
 EVERYTHING = ("everything", "instructions")
 """What an Unknown is about where nothing could be counted."""
-
-
-def _reason(u: Unknown, everything: bool) -> str:
-    """The reason in words; of memory traffic it is an address that is not known."""
-    return u.reason if everything else u.reason.replace(LOADED, LOADED.replace("it", "an address", 1))
 
 
 def _hint(u: Unknown) -> str:
@@ -234,36 +230,58 @@ def print_traffic(page: Page, p: Profile) -> None:
         "MEMORY TRAFFIC", f"{moved}{', exactly' if t.l2_exact else ', at most' if t.l2_to_sm_bytes else ''}"
     )
     rows = [
-        (kind, figures.count(a.instructions), figures.size(a.bytes) if a.bytes else "", *quality(a))
+        (kind, figures.count(a.instructions), figures.size(a.bytes) if a.bytes else "", *quality(a, kind))
         for kind, a in t.kinds.items()
         if a.instructions
     ]
     page.table(rows, head=("", "warp instr.", "bytes", "a request", "ideal", ""), right=[1, 2, 3, 4])
 
 
-def quality(a: Access) -> tuple[str, str, str]:
+def quality(a: Access, kind: str) -> tuple[str, str, str]:
     """Sectors or passes a request, the ideal, and the excess in words."""
+    unknown = f"of {figures.count(a.unknown)} the addresses are not known" if a.unknown else ""
+    requests = max(a.requests, 1)
     if a.sectors:
-        per, ideal = a.sectors / max(a.requests, 1), a.ideal_sectors / max(a.requests, 1)
-        excess = figures.ratio(a.sectors, a.ideal_sectors)
-        said = (
-            "every sector is full"
-            if excess < 1.005
-            else f"{words.times(excess)} the sectors that the bytes fill"
-        )
+        said = [_sectors_words(a), unknown]
         if a.wavefronts > 1.005 * a.ideal_wavefronts and a.ideal_wavefronts:
-            said += f"; {conflicts(a)}"
-        return f"{per:.3g} sectors", f"{ideal:.3g}", said
+            said.append(conflicts(a, kind))
+        return (
+            _each(a.sectors / requests, "sector"),
+            f"{a.ideal_sectors / requests:.3g}",
+            "; ".join(filter(None, said)),
+        )
     if a.wavefronts:
-        per, ideal = a.wavefronts / max(a.requests, 1), a.ideal_wavefronts / max(a.requests, 1)
-        return f"{per:.3g} {'pass' if f'{per:.3g}' == '1' else 'passes'}", f"{ideal:.3g}", conflicts(a)
-    return "", "", ""
+        per, ideal = a.wavefronts / requests, a.ideal_wavefronts / requests
+        said = [conflicts(a, kind), unknown]
+        return _each(per, "pass"), f"{ideal:.3g}", "; ".join(filter(None, said))
+    if not a.requests and not unknown:
+        return "", "", "no lane takes part"
+    return "", "", unknown or ("" if a.bytes else "how much they bring is not known")
 
 
-def conflicts(a: Access) -> str:
+def _each(number: float, what: str) -> str:
+    text = f"{number:.3g}"
+    return f"{text} {what if text == '1' else {'sector': 'sectors', 'pass': 'passes'}[what]}"
+
+
+def _sectors_words(a: Access) -> str:
+    excess = figures.ratio(a.sectors, a.ideal_sectors)
+    if excess >= 1.005:
+        return f"{words.times(excess)} the sectors that the bytes fill"
+    filled = a.bytes / (SECTOR_BYTES * a.sectors)
+    if filled > 1.005:
+        return "lanes share what they access"
+    return "every sector is full" if filled > 0.995 else "as few as can be"
+
+
+def conflicts(a: Access, kind: str) -> str:
     """Say whether lanes meet on a bank of shared memory."""
     excess = figures.ratio(a.wavefronts, a.ideal_wavefronts)
-    return "no bank conflicts" if excess < 1.005 else f"{words.times(excess)} the passes: bank conflicts"
+    if excess < 1.005:
+        return "no bank conflicts"
+    # A copy past L1 takes a pass for each 128-byte line that it comes from, too.
+    why = "bank conflicts, or rows of less than 128 B" if kind == COPIES else "bank conflicts"
+    return f"{words.times(excess)} the passes: {why}"
 
 
 def print_pipes(page: Page, p: Profile) -> None:

@@ -37,6 +37,8 @@ def print_difference(page: Page, d: Difference) -> None:
         if p.counters is not None and (p.counters.unknown or p.counters.assumptions):
             page.line()
             page.line(f"Of {_name(p)}:")
+            if p.counters.instructions is None:
+                counts.print_executed(page, p)
             counts.print_limits_of_count(page, p)
 
 

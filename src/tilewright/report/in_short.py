@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilewright.model import Profile
 from tilewright.model.counted import mean_per_program
 from tilewright.report import figures, words
-from tilewright.sass import Access, Counters, InstructionCount
+from tilewright.sass import COPIES, Access, Counters, InstructionCount
 
 TELLING_EXCESS = 1.25
 """Sectors or passes over the ideal, and the longest program over the mean, from which a sentence says so."""
@@ -42,7 +42,8 @@ def in_short(p: Profile) -> Iterator[str]:
     if p.compiled and p.compiled.spilled_registers:
         yield words.spills(p)
     if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:
-        yield "No work is repeated, and nothing but the pipelined operands goes through shared memory in the loop."
+        loop = ", and nothing but the pipelined operands goes through shared memory in the loop"
+        yield f"No work is repeated{loop if p.layout.loops else ''}."
     yield from _executed(p)
     yield words.binds(p)
     if p.waves is not None and p.waves.waves < 1:
@@ -106,7 +107,8 @@ def _wasteful(c: Counters) -> Iterator[str]:
             yield f"{kind.capitalize()} touch {excess} the sectors that their bytes fill{_worst(c, kind, 'sectors')}."
         if a.wavefronts >= TELLING_PART * passes and a.wavefronts >= TELLING_EXCESS * a.ideal_wavefronts > 0:
             excess = words.times(a.wavefronts / a.ideal_wavefronts)
-            yield f"Bank conflicts: {kind} take {excess} the passes{_worst(c, kind, 'wavefronts')}."
+            why = "Bank conflicts or narrow rows" if kind == COPIES else "Bank conflicts"
+            yield f"{why}: {kind} take {excess} the passes{_worst(c, kind, 'wavefronts')}."
 
 
 def _worst(c: Counters, kind: str, what: str) -> str:

@@ -1,6 +1,7 @@
 """Machine code of NVIDIA GPUs: parser, control slice, emulator, counters. `count` is in `tilewright.sass.count`."""
 
 from tilewright.sass.counters import (
+    COPIES,
     LOADED,
     READS_L2,
     SECTOR_BYTES,
@@ -17,6 +18,7 @@ from tilewright.sass.counters import (
 )
 
 __all__ = [
+    "COPIES",
     "LOADED",
     "READS_L2",
     "SECTOR_BYTES",

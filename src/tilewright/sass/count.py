@@ -45,10 +45,12 @@ from tilewright.sass.traffic import (
     through_l1,
     whole_access,
 )
-from tilewright.sass.values import Array
+from tilewright.sass.values import Array, Cause
 
 MOST_LANES_AT_ONCE = 1 << 22
 """Lanes that one batch of programs may have: bounds the memory that counting takes."""
+MOST_PROGRAMS = 1 << 24
+"""Programs that are followed one by one: bounds the time and the memory that counting takes."""
 
 
 def count(compiled: Compiled, launch: Launch, given: Sequence[Given] = (), traffic: bool = True) -> Counters:
@@ -211,6 +213,9 @@ class _Counter:
             for axis, size in zip("XYZ", self._launch.grid, strict=True)
         ]
         number = int(np.prod(sizes, dtype=np.int64))
+        if number > MOST_PROGRAMS:
+            reason = f"{number:,} programs that may differ are more than can be followed ({MOST_PROGRAMS:,})"
+            raise CannotCount(self._code.instructions[0], reason)
         weight = self._launch.programs // number if number else 0
         most = number if whole else max(MOST_LANES_AT_ONCE // (32 * self._shape.warps), 1)
         batches = []
@@ -233,13 +238,15 @@ class _Counter:
         accesses: dict[int, Access] = {}
         kinds: dict[str, Access] = {}
         blind: set[str] = set()
-        reasons: dict[tuple[str, str], list[Instruction]] = {}
+        reasons: dict[tuple[str, str, Cause | None], list[Instruction]] = {}
         for index, seen in sorted(observer.seen.items()):
             instruction = self._code.instructions[index]
             kind = KINDS[instruction.opcode]
             if seen.unknown is not None:
-                reasons.setdefault((kind, seen.unknown), []).append(instruction)
+                reasons.setdefault((kind, seen.unknown, seen.cause), []).append(instruction)
                 blind.add(kind)
+                times = seen.access().instructions
+                kinds[kind] = kinds.get(kind, Access()) + Access(instructions=times, unknown=times)
                 continue
             if instruction.opcode not in UNSIZED:
                 accesses[index] = seen.access()
@@ -250,9 +257,10 @@ class _Counter:
                 kind, access = KINDS[instruction.opcode], whole_access(instruction, times)
                 accesses[instruction.index] = access
                 kinds[kind] = kinds.get(kind, Access()) + access
-        for (kind, reason), found in reasons.items():
-            what = f"{kind}, {len(found)} instruction{'s' if len(found) > 1 else ''}"
-            unknown.append(self._unknown(what, CannotCount(found[0], reason)))
+        for (kind, reason, cause), found in reasons.items():
+            one = self._unknown(self._which(kind, found), CannotCount(found[0], reason, cause))
+            if not any((u.what, u.reason, u.place) == (one.what, one.reason, one.place) for u in unknown):
+                unknown.append(one)
         blind |= {k for k in kinds if k in ("bulk copies", "generic loads")}
         blind |= self._copied_in(kinds, observer, unknown)
         from_l2 = self._from_l2(kinds, blind, executed)
@@ -261,6 +269,16 @@ class _Counter:
         exact = from_l2 is not None and not cached and not self._spill_sectors(executed)
         seconds = time.perf_counter() - started
         return Traffic(kinds, from_l2, exact, seconds), accesses, unknown
+
+    def _which(self, kind: str, found: Sequence[Instruction]) -> str:
+        """`global loads at lines 79 and 80`."""
+        own = str(self._launch.kernel.path)
+        places = (place_of(self._places.calls(i.pc), own) for i in found)
+        lines = [str(n) for n in sorted({place.line for place in places if place is not None})]
+        if not lines:
+            return kind
+        *some, last = lines
+        return f"{kind} at line{'s' if some else ''} {', '.join(some)}{' and ' if some else ''}{last}"
 
     def _copied_in(
         self, kinds: dict[str, Access], observer: TrafficObserver, unknown: list[Unknown]

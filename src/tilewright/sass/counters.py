@@ -11,7 +11,8 @@ TENSOR = "tensor operations"
 LOADED = "it is loaded from memory"
 """The reason for a value that is data, and that can be given (`Given`)."""
 SECTOR_BYTES = 32
-GLOBAL_READS = ("global loads", "global to shared copies", "tensor copies in")
+COPIES = "global to shared copies"
+GLOBAL_READS = ("global loads", COPIES, "tensor copies in")
 READS_L2 = (*GLOBAL_READS, "spill loads")
 """Kinds of access that bring sectors from L2 (or L1) into an SM; spilled registers come from L1 where it has room."""
 
@@ -77,8 +78,9 @@ class Access:
 
     `instructions` are warp-level and include those with every lane predicated off; `requests` have at least one
     lane; `bytes` are what the lanes ask for. Global: `sectors` are distinct 32-byte sectors a request,
-    `ideal_sectors` what the same bytes would take side by side. Shared: `wavefronts` by address (the most
-    distinct words that one bank has to deliver), `ideal_wavefronts` without bank conflicts.
+    `ideal_sectors` what as many bytes would take side by side, where lanes share none. Shared: `wavefronts` by
+    address (the most distinct words that one bank has to deliver), `ideal_wavefronts` without bank conflicts.
+    `unknown` of the instructions have addresses that are not known, and are in no other figure.
     """
 
     instructions: int = 0
@@ -88,6 +90,7 @@ class Access:
     ideal_sectors: int = 0
     wavefronts: int = 0
     ideal_wavefronts: int = 0
+    unknown: int = 0
 
     def __add__(self, other: Access) -> Access:
         mine, theirs = asdict(self), asdict(other)

@@ -324,8 +324,9 @@ def _shfl(ops: Operands) -> Effect:
         absent = ~np.take_along_axis(active, np.broadcast_to(target, active.shape), 2)
         marks = np.where(absent, ALL_BITS, np.uint32(0))
         if value.unknown is not None:
-            source_marks = np.broadcast_to(value.unknown, target.shape)
-            marks = marks | np.take_along_axis(source_marks, target, 2)
+            wide = np.broadcast_shapes(value.unknown.shape, target.shape)
+            source_marks = np.broadcast_to(value.unknown, wide)
+            marks = marks | np.take_along_axis(source_marks, np.broadcast_to(target, wide), 2)
         lanes, cause = lanes_unknown(offset)
         if lanes is not None:
             marks = marks | all_bits(lanes)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.launch import Descriptor, Launch
-from tilewright.sass.counters import SECTOR_BYTES, Access
+from tilewright.sass.counters import COPIES, SECTOR_BYTES, Access
 from tilewright.sass.decode import NotUnderstood, address, predicate_reader
 from tilewright.sass.flow import control_seed, descriptor_registers
 from tilewright.sass.logic import ballot
@@ -17,12 +17,12 @@ from tilewright.sass.machine import Machine, Observer
 from tilewright.sass.operands import Memory, Register, RegisterOperand
 from tilewright.sass.operations import utc_operations
 from tilewright.sass.text import Instruction
-from tilewright.sass.values import TRUE, Array, Flag, Word, constant
+from tilewright.sass.values import TRUE, Array, Cause, Flag, Word, constant
 
 _GLOBAL = {
     "LDG": "global loads",
     "STG": "global stores",
-    "LDGSTS": "global to shared copies",
+    "LDGSTS": COPIES,
     "ATOMG": "global atomics",
     "ATOM": "global atomics",
     "RED": "global reductions",
@@ -35,6 +35,8 @@ _SHARED = {
     "LDSM": "shared matrix loads",
     "STSM": "shared matrix stores",
 }
+_MATRICES = ("LDSM", "STSM")
+MATRIX_BYTES = 128
 _LOCAL = {"LDL": "spill loads", "STL": "spill stores"}
 UNSIZED = {
     "UTMALDG": "tensor copies in",
@@ -81,6 +83,7 @@ class Seen:
 
     totals: dict[str, int] = field(default_factory=dict)
     unknown: str | None = None
+    cause: Cause | None = None
 
     def add(self, **figures: int) -> None:
         """Add figures to the totals."""
@@ -124,13 +127,15 @@ class TrafficObserver(Observer):
         if instruction.never_runs:
             return
         if guard.is_open(mask):
-            seen.unknown = guard.cause.reason if guard.cause else "its predicate is not known"
+            seen.unknown, seen.cause = "which lanes take part is not known", guard.cause
             return
         active = guard.bits if mask is None else mask & guard.bits
         try:
             self._look(machine, instruction, active, seen)
-        except (_NotKnown, NotUnderstood) as why:
+        except NotUnderstood as why:
             seen.unknown = str(why)
+        except _NotKnown as why:
+            seen.unknown, seen.cause = str(why), why.cause
 
     def _expect(self, machine: Machine, instruction: Instruction, mask: Array | None, guard: Flag) -> None:
         """Add the bytes that an mbarrier is told to wait for."""
@@ -169,7 +174,7 @@ class TrafficObserver(Observer):
                 if isinstance(operand, RegisterOperand) and operand.register.is_predicate:
                     copies = predicate_reader(operand)(machine)
                     if copies.is_open(lanes.bits):
-                        raise _NotKnown("which lanes copy is not known")
+                        raise _NotKnown("which lanes copy is not known", copies.cause)
                     lanes = Lanes(lanes.bits & copies.bits)
             requests = _weigh(lanes.warps, machine)
             self._global(machine, instruction, addresses[1], lanes, width, seen)
@@ -177,7 +182,10 @@ class TrafficObserver(Observer):
             self._global(machine, instruction, addresses[-1], lanes, width, seen)
         else:
             self._shared(machine, instruction, addresses[-1], lanes, width, seen)
-        seen.add(requests=requests, bytes=_weigh(lanes.number, machine) * width)
+        if opcode in _MATRICES:
+            seen.add(requests=requests, bytes=requests * matrices(instruction) * MATRIX_BYTES)
+        else:
+            seen.add(requests=requests, bytes=_weigh(lanes.number, machine) * width)
 
     def _global(
         self,
@@ -202,7 +210,8 @@ class TrafficObserver(Observer):
             if bool((np.abs(apart) >= 1 << 31).any()):
                 raise _NotKnown("a warp's addresses lie more than 2 GB apart")
         found = self._by_shape("sectors", low, lanes, width, machine.shape.warps, 31)
-        ideal = (lanes.number * width + SECTOR_BYTES - 1) // SECTOR_BYTES
+        # Where lanes share what they access, fewer sectors do than their bytes would fill.
+        ideal = np.minimum((lanes.number * width + SECTOR_BYTES - 1) // SECTOR_BYTES, found)
         seen.add(
             sectors=_weigh(found, machine),
             ideal_sectors=_weigh(ideal, machine),
@@ -220,9 +229,8 @@ class TrafficObserver(Observer):
         low, high = address(machine, operand)
         if high is not None:
             raise _NotKnown("a shared address of 64 bits is not understood")
-        if instruction.opcode in ("LDSM", "STSM"):
-            count = next((int(m) for m in reversed(instruction.modifiers) if m in ("1", "2", "4")), 1)
-            kind, size = f"matrix {count}", 16
+        if instruction.opcode in _MATRICES:
+            kind, size = f"matrix {matrices(instruction)}", 16
         else:
             kind, size = ("shared loads" if instruction.opcode == "LDS" else "shared"), width
         found = self._by_shape(kind, low, lanes, size, machine.shape.warps, 127)
@@ -250,7 +258,7 @@ class TrafficObserver(Observer):
         `keep` masks the bits of the warp's base that matter. Warps of the same shape are worked out once.
         """
         if low.unknown is not None and bool(((low.unknown != 0) & on.bits).any()):
-            raise _NotKnown(low.cause.reason if low.cause else "its address is not known")
+            raise _NotKnown("an address is not known", low.cause)
         base, lanes = (low.part, low.lane_part) if low.lane_part is not None else (low.part, None)
         if lanes is None:
             if base.shape[2] == 1:
@@ -335,7 +343,9 @@ class Lanes:
 
 
 class _NotKnown(Exception):
-    pass
+    def __init__(self, reason: str, cause: Cause | None = None) -> None:
+        super().__init__(reason)
+        self.cause = cause
 
 
 def _expects(instruction: Instruction) -> bool:
@@ -474,6 +484,11 @@ def operand_lines(instruction: Instruction) -> int:
     )
     a_in_registers = isinstance(instruction.operands[1], RegisterOperand)
     return (columns + (0 if a_in_registers else rows)) * depth_bytes // 128
+
+
+def matrices(instruction: Instruction) -> int:
+    """Matrices of 8 rows of 16 bytes that a warp loads or stores at once."""
+    return next((int(m) for m in reversed(instruction.modifiers) if m in ("1", "2", "4")), 1)
 
 
 def _warps(mask: Array | None) -> Array:

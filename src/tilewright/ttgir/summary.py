@@ -177,7 +177,7 @@ def _dots(module: Module) -> Iterator[Dot]:
         rows, columns = result.shape[-2:]
         frame = op.location.user_frame
         yield Dot(
-            name=op.location.name or "?",
+            name=op.location.name or "dot",
             line=frame.line if frame else None,
             file=frame.file if frame else None,
             shape=(rows, columns, a.shape[-1]),
