@@ -190,3 +190,18 @@ def together(x_ptr, a, b):
     keep(x_ptr + 8192, at, run(value, ABOVE))
     keep(x_ptr + 9216, at, run(value, BELOW))
     keep(x_ptr + 10240, at, run(value, CHOSEN))
+
+
+@triton.jit
+def until_none_is_left(x_ptr, n):
+    """A search in a sorted array: the loop ends where no lane of any warp has a span left."""
+    at = tl.program_id(0) * 256 + tl.arange(0, 256)
+    wanted = tl.load(x_ptr + at)
+    low = tl.zeros((256,), tl.int32)
+    left = low + n
+    while tl.max(left) > 0:
+        middle = low + left // 2
+        found = tl.load(x_ptr + middle, mask=middle < n, other=0)
+        low = tl.where(found < wanted, middle + 1, low)
+        left = left // 2
+    tl.store(x_ptr + at, low)

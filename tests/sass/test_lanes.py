@@ -9,6 +9,7 @@ import pytest
 from tilewright.compile import Compiled
 from tilewright.gpus import load
 from tilewright.launch import Tensor, find_kernel, make_launch
+from tilewright.sass import Given
 from tilewright.sass.count import count
 
 KERNELS = Path(__file__).with_name("lanes.py")
@@ -216,3 +217,28 @@ def test_what_lanes_work_out_together(counted, gpu, pair):
             offset = re.search(r"\+0x([0-9a-f]+)\]", i.text)
             stores[int(offset[1], 16) // 4096 if offset else 0] += i.access.bytes // 4
     assert +stores == +expected
+
+
+def test_more_programs_than_can_be_followed_are_unknown(counted):
+    found = counted("nested", "h200", {"a": 5, "b": 3}, programs=2**31 - 1)
+    assert found.instructions is None
+    assert "2,147,483,647 programs" in found.unknown[0].reason
+
+
+def test_control_through_shared_memory_of_a_given_value(count_kernel):
+    """What is exchanged differs by warp where the lanes that ask for it are the same in all."""
+    args = {"x_ptr": Tensor.of("int32", (1024,)), "n": 1024}
+    given = [Given("lanes.py", line_of("while tl.max(left) > 0:"), 0)]
+    found = count_kernel(f"{KERNELS}:until_none_is_left", args, (2,), "h200", given)
+    assert found.instructions is None or found.instructions > 0
+    assert not any("fault" in u.reason for u in found.unknown)
+
+
+def test_bytes_of_matrix_loads(explain_counts):
+    """Q once and K, V in every step as operands: 8 matrices of 8 x 8 bf16 a 16 x 16 tile and warp, 128 bytes each."""
+    found = explain_counts("v1", "rtx-4070-super", q=64, k=32, warps=4, stages=3)
+    loads = [i for i in found.by_instruction if i.opcode == "LDSM"]
+    assert loads
+    assert all(".x4" in i.text.lower() or ".4." in i.text or i.text.split()[0].endswith(".4") for i in loads)
+    assert all(i.access.bytes == 512 * i.executed for i in loads)
+    assert found.traffic.kinds["shared matrix loads"].bytes == 512 * sum(i.executed for i in loads)
