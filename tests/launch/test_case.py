@@ -59,7 +59,7 @@ def test_one_case_needs_no_variant(case_file):
 @pytest.mark.parametrize(
     ("text", "variant", "message"),
     [
-        (GOOD, ":smal", "no variant 'smal' (did you mean small?) It has: small, large"),
+        (GOOD, ":smal", "no variant 'smal' (did you mean small?). It has: small, large"),
         (GOOD, "", "which variant? It has: small, large"),
         ("x = 1", ":a", "defines no cases: expected CASES = {'variant': tilewright.Case(...)}"),
         ("CASES = {}", ":a", "defines no cases"),
