@@ -234,7 +234,7 @@ def test_control_through_shared_memory_of_a_given_value(count_kernel):
     assert not any("fault" in u.reason for u in found.unknown)
 
 
-def test_bytes_of_matrix_loads(explain_counts):
+def test_bytes_of_matrix_loads(explain_counts, published_compiler):
     """Q once and K, V in every step as operands: 8 matrices of 8 x 8 bf16 a 16 x 16 tile and warp, 128 bytes each."""
     found = explain_counts("v1", "rtx-4070-super", q=64, k=32, warps=4, stages=3)
     loads = [i for i in found.by_instruction if i.opcode == "LDSM"]

@@ -213,7 +213,12 @@ def _print(
     listings: Sequence[str],
 ) -> None:
     if as_json:
-        dicts = [p.to_dict(instructions="sass" in listings) for p in profiles]
+        from tilewright.rules import find
+
+        dicts = [
+            {**p.to_dict(instructions="sass" in listings), "findings": [f.to_dict() for f in find(p)]}
+            for p in profiles
+        ]
         json.dump(dicts[0] if len(dicts) == 1 else dicts, file, indent=2)
         file.write("\n")
         return

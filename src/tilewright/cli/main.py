@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tilewright
-from tilewright.cli import cache, doctor, explain, gpus
+from tilewright.cli import cache, doctor, explain, gpus, rules
 
 app = typer.Typer(
     name="tilewright",
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.add_typer(gpus.app, name="gpus")
+app.add_typer(rules.app, name="rules")
 app.command("doctor", epilog="Example: tilewright doctor")(doctor.doctor)
 app.command("cache", epilog="Example: tilewright cache --clear")(cache.cache)
 

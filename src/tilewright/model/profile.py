@@ -13,6 +13,7 @@ from tilewright.gpus.occupancy import Occupancy, Waves, max_registers_per_thread
 from tilewright.launch import Launch, Needed
 from tilewright.model.cliffs import Cliff, find_cliffs, occupancy_of
 from tilewright.model.counted import SourceLine, counters_dict, source_lines
+from tilewright.model.limits import Busy, busy
 from tilewright.sass import Counters
 from tilewright.ttgir import Layout, summarise
 
@@ -53,6 +54,11 @@ class Profile:
     def lines(self) -> tuple[SourceLine, ...]:
         """What each line of source executes; empty where that was not counted or is not known."""
         return source_lines(self.counters, str(self.launch.kernel.path)) if self.counters else ()
+
+    @cached_property
+    def busy(self) -> tuple[Busy, ...]:
+        """How long each unit is busy at least, longest first; empty where that is not known."""
+        return busy(self.gpu, self.counters, self.needed) if self.counters else ()
 
     @cached_property
     def static(self) -> StaticCounts | None:
@@ -113,6 +119,7 @@ class Profile:
             "occupancy": _occupancy_dict(self.occupancy, self.cliffs) if self.occupancy else None,
             "waves": asdict(self.waves) if self.waves else None,
             "needed": asdict(self.needed) if self.needed else None,
+            "busy": [asdict(b) for b in self.busy],
             "counters": counters_dict(self.counters, self.lines, instructions) if self.counters else None,
             "static": self.static.to_dict() if self.static else None,
         }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright import figures
 from tilewright.launch import LAUNCH_OPTIONS
 from tilewright.model import Profile
-from tilewright.report import figures, words
+from tilewright.report import words
 from tilewright.report.in_short import in_short
 from tilewright.report.page import Page
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 
+from tilewright import figures
 from tilewright.launch import functions_of, short_path
 from tilewright.model import Profile, SourceLine
 from tilewright.model.counted import mean_per_program
-from tilewright.report import figures, words
+from tilewright.report import words
 from tilewright.report.page import Page
 from tilewright.sass import COPIES, LOADED, SECTOR_BYTES, Access, Counters, Unknown, same_file
 

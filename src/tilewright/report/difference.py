@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import figures
 from tilewright.model import Change, Difference, LineChange, Profile
-from tilewright.report import counts, figures, words
+from tilewright.report import counts, words
 from tilewright.report.page import Page
 from tilewright.sass import Place, same_file
 

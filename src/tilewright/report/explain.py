@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilewright.launch import Descriptor, Tensor
 from tilewright.model import Profile
 from tilewright.report import counts, words
+from tilewright.report.findings import print_busy, print_findings
 from tilewright.report.in_short import in_short
 from tilewright.report.listing import print_listing
 from tilewright.report.page import Page
@@ -45,8 +46,10 @@ def print_profile(page: Page, p: Profile) -> None:
     page.heading("IN SHORT")
     for sentence in in_short(p):
         page.paragraph(sentence)
+    print_findings(page, p)
     if p.compiled is not None:
         counts.print_executed(page, p)
+        print_busy(page, p)
         counts.print_source(page, p)
         print_static(page, p)
         _what_was_compiled(page, p)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright import figures
 from tilewright.model import Profile
 from tilewright.model.counted import mean_per_program
-from tilewright.report import figures, words
-from tilewright.sass import COPIES, Access, Counters, InstructionCount
+from tilewright.report import words
 
 TELLING_EXCESS = 1.25
-"""Sectors or passes over the ideal, and the longest program over the mean, from which a sentence says so."""
-TELLING_PART = 0.1
-"""Share of all sectors or passes from which a kind of access is worth a sentence."""
+"""The longest program over the mean, from which a sentence says so."""
 
 
 def in_short(p: Profile) -> Iterator[str]:
@@ -28,17 +26,6 @@ def in_short(p: Profile) -> Iterator[str]:
     assert p.layout is not None
     assert p.occupancy is not None
     yield from _operations(p)
-    for index, dot in enumerate(p.layout.dots):
-        if dot.repeat_factor is not None and dot.repeat_factor > 1:
-            yield f"The {words.ordinal(index)} dot (line {dot.line}): {words.repeated(dot)}."
-    moved = [t for t in p.layout.trips if t.kind == "store and load"]
-    reductions = [t for t in p.layout.trips if t.kind == "reduction"]
-    if reductions:
-        lines = f"{'lines' if len(reductions) > 1 else 'line'} {words.listed([t.line for t in reductions])}"
-        yield f"Rows are split across warps: reductions go through shared memory on every step ({lines})."
-    for trip in moved:
-        moves = f"{words.size(trip.bytes)} (line {trip.line})"
-        yield f"{trip.name} makes a trip through shared memory on every step: {moves}."
     if p.compiled and p.compiled.spilled_registers:
         yield words.spills(p)
     if p.layout.dots and not p.layout.trips and p.layout.work_factor == 1:
@@ -86,38 +73,8 @@ def _executed(p: Profile) -> Iterator[str]:
             f"{figures.share(top.instructions, c.instructions)} of the {figures.count(c.instructions)} warp "
             f"instructions are at line {top.place.line}{f': {figures.code(text)}' if text else ''}"
         )
-    yield from _wasteful(c)
     mean = mean_per_program(c)
     if c.spread and mean and c.spread.most >= TELLING_EXCESS * mean:
         yield (
             f"Programs differ: the longest executes {c.spread.most / mean:.2g}x the instructions of an average one."
         )
-
-
-def _wasteful(c: Counters) -> Iterator[str]:
-    """Kinds of access that take more sectors or passes than their bytes need."""
-    if c.traffic is None:
-        return
-    kinds = c.traffic.kinds
-    sectors = sum(a.sectors for a in kinds.values())
-    passes = sum(a.wavefronts for a in kinds.values())
-    for kind, a in kinds.items():
-        if a.sectors >= TELLING_PART * sectors and a.sectors >= TELLING_EXCESS * a.ideal_sectors > 0:
-            excess = words.times(a.sectors / a.ideal_sectors)
-            yield f"{kind.capitalize()} touch {excess} the sectors that their bytes fill{_worst(c, kind, 'sectors')}."
-        if a.wavefronts >= TELLING_PART * passes and a.wavefronts >= TELLING_EXCESS * a.ideal_wavefronts > 0:
-            excess = words.times(a.wavefronts / a.ideal_wavefronts)
-            why = "Bank conflicts or narrow rows" if kind == COPIES else "Bank conflicts"
-            yield f"{why}: {kind} take {excess} the passes{_worst(c, kind, 'wavefronts')}."
-
-
-def _worst(c: Counters, kind: str, what: str) -> str:
-    """` (line 41)`: the line whose accesses exceed the ideal most."""
-
-    def excess(row: InstructionCount) -> int:
-        a: Access | None = row.access
-        return getattr(a, what) - getattr(a, f"ideal_{what}") if a is not None else 0
-
-    rows = [row for row in c.by_instruction if row.calls and row.kind == kind]
-    worst = max(rows, key=excess, default=None)
-    return f" (line {worst.calls[-1].line})" if worst is not None and excess(worst) > 0 else ""

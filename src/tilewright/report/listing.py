@@ -6,9 +6,10 @@ import linecache
 import re
 from collections.abc import Iterator, Sequence
 
+from tilewright import figures
 from tilewright.launch import functions_of
 from tilewright.model import Profile, SourceLine
-from tilewright.report import counts, figures
+from tilewright.report import counts
 from tilewright.report.page import Page
 from tilewright.sass import Access, Counters, InstructionCount, Place, place_of, same_file
 

@@ -49,6 +49,9 @@ from tilewright.sass.values import Array, Cause
 
 MOST_LANES_AT_ONCE = 1 << 22
 """Lanes that one batch of programs may have: bounds the memory that counting takes."""
+MOST_ORDERED = 1 << 22
+MOST_RUNS = 1 << 16
+"""Programs and runs of equal ones that are put into the order of their launch."""
 MOST_PROGRAMS = 1 << 24
 """Programs that are followed one by one: bounds the time and the memory that counting takes."""
 
@@ -184,7 +187,7 @@ class _Counter:
             by_opcode={k: v for k, v in by_opcode.most_common() if v},
             by_pipe={k: v for k, v in by_pipe.most_common() if v},
             by_warp=tuple(int(n) for n in per_warp),
-            spread=_spread(per_program, batch.weight),
+            spread=self._spread(per_program, batch),
             traffic=found,
             assumptions=(*outcome.assumptions, *self._notes),
             unknown=tuple(unknown),
@@ -379,6 +382,20 @@ class _Counter:
             )
         return tuple(rows)
 
+    def _spread(self, per_program: Array, batch: Batch) -> Spread | None:
+        """How programs differ, and in which order they come: X runs fastest, then Y, then Z."""
+        grid = self._launch.grid
+        order: tuple[tuple[int, int], ...] = ()
+        if 0 < self._launch.programs <= MOST_ORDERED:
+            # An axis that control never looks at was run once.
+            sizes = [int(axis.max()) + 1 for axis in batch.coordinates]
+            every = np.broadcast_to(per_program.reshape(sizes[::-1]), grid[::-1]).ravel()
+            starts = np.flatnonzero(np.concatenate([[True], every[1:] != every[:-1]]))
+            if len(starts) <= MOST_RUNS:
+                runs = np.diff(np.append(starts, len(every)))
+                order = tuple((int(every[at]), int(n)) for at, n in zip(starts, runs, strict=True))
+        return _spread(per_program, batch.weight, order)
+
     def _tensor_ops(self, rows: Sequence[InstructionCount]) -> tuple[TensorOps, ...]:
         totals: Counter[tuple[str, str]] = Counter()
         for instruction, row in zip(self._code.instructions, rows, strict=True):
@@ -397,7 +414,7 @@ class _Counter:
         return Unknown(what, reason, place, instruction.pc, instruction.text)
 
 
-def _spread(per_program: Array, weight: int) -> Spread | None:
+def _spread(per_program: Array, weight: int, order: tuple[tuple[int, int], ...]) -> Spread | None:
     if not len(per_program):
         return None
     values, inverse = np.unique(per_program, return_inverse=True)
@@ -410,4 +427,4 @@ def _spread(per_program: Array, weight: int) -> Spread | None:
         ]
     else:
         pairs = [(int(v), int(n)) for v, n in zip(values, programs, strict=True)]
-    return Spread(least, most, tuple(pairs))
+    return Spread(least, most, tuple(pairs), order)

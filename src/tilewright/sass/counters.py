@@ -139,6 +139,8 @@ class Spread:
     most: int
     values: tuple[tuple[int, int], ...]
     """At most 16 of them; where there are more, each stands for a run of neighbours by its mean."""
+    order: tuple[tuple[int, int], ...] = ()
+    """Runs (instructions, programs) of equal programs in the order in which they are launched; empty if too many."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,11 @@ class Counters:
                 "tensor_ops": tuple(TensorOps(**t) for t in d["tensor_ops"]),
                 "by_instruction": tuple(_instruction(i) for i in d["by_instruction"]),
                 "by_warp": tuple(d["by_warp"]),
-                "spread": Spread(**{**spread, "values": _pairs(spread["values"])}) if spread else None,
+                "spread": Spread(
+                    **{**spread, "values": _pairs(spread["values"]), "order": _pairs(spread["order"])}
+                )
+                if spread
+                else None,
                 "traffic": Traffic(
                     **{**traffic, "kinds": {k: Access(**v) for k, v in traffic["kinds"].items()}}
                 )

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from tilewright.report import Page, figures
+from tilewright import figures
+from tilewright.report import Page
 
 
 @pytest.mark.parametrize(

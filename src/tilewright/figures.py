@@ -52,3 +52,8 @@ def code(text: str, columns: int = 60) -> str:
     """Shorten a line of source, its trailing comment first."""
     bare = text.partition("  # ")[0].rstrip()
     return bare if len(bare) <= columns else f"{bare[: columns - 3].rstrip()}..."
+
+
+def duration(seconds: float) -> str:
+    """`2.85 ms`, `0.12 us`: three digits."""
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-5 else f"{1e6 * seconds:.3g} us"
