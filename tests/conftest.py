@@ -1,6 +1,8 @@
 """Shared by every room's tests: one compile cache for the session, one compiler, the flagship, small kernels."""
 
 import os
+import subprocess
+import sys
 import textwrap
 from importlib import metadata
 from pathlib import Path
@@ -107,3 +109,24 @@ def compile_kernel(kernel_file, compiler):
         return result
 
     return compile_kernel
+
+
+@pytest.fixture
+def run(compile_cache):
+    """Run the command as a user would, in a process of its own, from the repository's root; its output is piped.
+
+    run("explain", "case.py:v0", cwd=..., NO_COLOR="1") -> CompletedProcess
+    """
+
+    def run(*arguments, cwd=ROOT, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", "tilewright.cli.main", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, **environment},
+            timeout=300,
+            check=False,
+        )
+
+    return run

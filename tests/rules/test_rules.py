@@ -4,12 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tilewright.gpus import load
 from tilewright.launch import Tensor, find_kernel, load_case, make_launch
 from tilewright.model.counting import count_one
 from tilewright.model.profile import make_profile
+from tilewright.report.schema import schema
 from tilewright.rules import RULES, find
 from tilewright.rules.imbalance import makespan
 from tilewright.rules.source import masks
@@ -230,3 +232,36 @@ def test_ids_are_different_and_texts_are_there():
         assert re.fullmatch("[a-z0-9-]+", rule.id)
         assert all(rule.to_dict().values())
         json.dumps(rule.to_dict())
+
+
+def test_the_docs_list_the_rules_as_they_are():
+    page = (Path(__file__).parents[2] / "docs/rules.md").read_text(encoding="utf-8")
+    for rule in RULES:
+        assert f"### {rule.id}\n\n**{rule.title}.** {rule.why}\n" in page, "run tools/rules_doc.py"
+        assert f"- Found: {rule.threshold}.\n" in page, "run tools/rules_doc.py"
+
+
+def test_the_command_lists_and_explains(run):
+    listed = run("rules")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert all(f"  {rule.id}  " in listed.stdout for rule in RULES)
+    shown = run("rules", "show", "exp-not-exp2")
+    assert shown.returncode == 0
+    assert "P = tl.exp2(S * (scale * LOG2_E) - m)" in shown.stdout
+    wrong = run("rules", "show", "exp-not-exp")
+    assert wrong.returncode == 2
+    assert "did you mean exp-not-exp2?" in wrong.stderr
+
+
+def test_json_of_rules_and_findings_follows_the_schema(run, flagship):
+    for words, name in (
+        (("rules", "--json"), "rules"),
+        (("rules", "show", "tail-wave", "--json"), "rules"),
+        (("explain", f"{flagship}:v6", "--set", "Q_TILE_SIZE=16", "--set", "num_warps=4", "--json"), "profile"),
+    ):
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+        data = json.loads(done.stdout)
+        jsonschema.validate(data, schema(name))
+    assert data["findings"][0]["bound"] > 1
+    assert data["busy"][0]["seconds"] >= data["busy"][-1]["seconds"]
