@@ -124,7 +124,7 @@ def explain(
         workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default"
     ) as compiler:
         pairs = [(launch, g) for launch in launches for g in gpus]
-        profiles = _profiles(compiler, pairs, wanted, given, jobs)
+        profiles = compile_and_count(compiler, pairs, wanted, given, jobs)
         if compiler.cache.problem:
             print(f"tilewright: {compiler.cache.problem}", file=sys.stderr)
     if compare is not None:
@@ -136,7 +136,7 @@ def explain(
         raise typer.Exit(1)
 
 
-def _profiles(
+def compile_and_count(
     compiler: Compiler,
     pairs: Sequence[tuple[Launch, Gpu]],
     wanted: bool,

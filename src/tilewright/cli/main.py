@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tilewright
-from tilewright.cli import cache, doctor, explain, gpus, rules
+from tilewright.cli import cache, doctor, explain, gpus, report, rules
 
 app = typer.Typer(
     name="tilewright",
@@ -22,6 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
+app.command("report", epilog=report.EXAMPLE)(report.report)
+app.command("plot", epilog=report.PLOT_EXAMPLE)(report.plot)
 app.add_typer(gpus.app, name="gpus")
 app.add_typer(rules.app, name="rules")
 app.command("doctor", epilog="Example: tilewright doctor")(doctor.doctor)

@@ -8,8 +8,10 @@ from tilewright import figures
 from tilewright.launch import LAUNCH_OPTIONS
 from tilewright.model import Profile
 from tilewright.report import words
+from tilewright.report.findings import bound_words, capital
 from tilewright.report.in_short import in_short
 from tilewright.report.page import Page
+from tilewright.rules import find
 
 COLUMNS = 4
 """Profiles that fit beside each other in 100 columns."""
@@ -37,11 +39,21 @@ def _side_by_side(page: Page, profiles: Sequence[Profile], differing: Sequence[s
         page.paragraph(f"{_case_name(p)} on {p.gpu.name}{': ' if settings else ''}{settings}", mark="")
         for sentence in in_short(p):
             page.paragraph(sentence)
+        for number, finding in enumerate(find(p), 1):
+            page.title(f"  {number}  {capital(finding.title)}", bound_words(finding))
         page.line()
+    page.table(_rows(profiles, differing), head=("", *map(_column_title, profiles)))
+
+
+def side_by_side_rows(profiles: Sequence[Profile]) -> list[tuple[str, ...]]:
+    """Return the table's rows: a name, and a cell for each profile; those that say nothing are left out."""
+    return _rows(profiles, _differing(profiles))
+
+
+def _rows(profiles: Sequence[Profile], differing: Sequence[str]) -> list[tuple[str, ...]]:
     rows = [(name, *(_setting(p, name) for p in profiles)) for name in differing]
     rows += [(name, *(_cell(p, read) for p in profiles)) for name, read in _ROWS]
-    shown = [row for row in rows if any(cell not in ("", "-") for cell in row[1:])]
-    page.table(shown, head=("", *map(_column_title, profiles)))
+    return [row for row in rows if any(cell not in ("", "-") for cell in row[1:])]
 
 
 def _cell(p: Profile, read: Callable[[Profile], str]) -> str:

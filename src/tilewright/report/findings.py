@@ -24,7 +24,7 @@ def print_findings(page: Page, p: Profile) -> None:
     page.heading("WHAT IS WRONG", "effect of each alone, at most (modelled)")
     tried: set[str] = set()
     for number, finding in enumerate(found, 1):
-        page.title(f"  {number:>2}  {finding.title[:1].upper()}{finding.title[1:]}", _bound(finding))
+        page.title(f"  {number:>2}  {capital(finding.title)}", bound_words(finding))
         for evidence in finding.evidence:
             where = f"line {evidence.line}  " if evidence.line is not None else ""
             page.paragraph(f"{where}{evidence.text}", mark="      ")
@@ -34,8 +34,14 @@ def print_findings(page: Page, p: Profile) -> None:
     page.line(f"  More on one: tilewright rules show {found[0].rule}")
 
 
-def _bound(finding: Finding) -> str:
+def bound_words(finding: Finding) -> str:
+    """`at most 1.5x`, or `not predicted`."""
     return f"at most {words.times(finding.bound)}" if finding.bound else "not predicted"
+
+
+def capital(text: str) -> str:
+    """Return a title with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def healthy(p: Profile) -> str:
@@ -59,19 +65,21 @@ def print_busy(page: Page, p: Profile) -> None:
         return
     clock = p.gpu.clocks.sustained_ghz or p.gpu.clocks.boost_ghz
     page.heading("WHAT KEEPS THE GPU BUSY", f"at least, at {clock} GHz (modelled)")
-    longest = p.busy[0].seconds
     rows = [
-        (
-            b.unit,
-            figures.duration(b.seconds),
-            f"{b.seconds / longest:.0%}",
-            "#" * max(1, round(8 * b.seconds / longest)),
-            _amount(b),
-        )
+        (unit, time, f"{share:.0%}", "#" * max(1, round(figures.BAR * share)), amount)
+        for unit, time, share, amount in busy_rows(p)
+    ]
+    page.table(rows, right=[1, 2])
+
+
+def busy_rows(p: Profile) -> list[tuple[str, str, float, str]]:
+    """Return unit, time, share of the longest time and amount of every unit that is busy for a hundredth of it."""
+    longest = p.busy[0].seconds if p.busy else 1.0
+    return [
+        (b.unit, figures.duration(b.seconds), b.seconds / longest, _amount(b))
         for b in p.busy
         if b.seconds >= 0.01 * longest
     ]
-    page.table(rows, right=[1, 2])
 
 
 def _amount(b: Busy) -> str:

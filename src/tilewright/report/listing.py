@@ -110,7 +110,7 @@ def _sass(page: Page, p: Profile, c: Counters) -> None:
                 figures.count(row.executed),
                 figures.share(row.executed, total),
                 _origin(row, own),
-                _access(row.access),
+                access_words(row.access),
                 f"  {row.text}",
             )
         )
@@ -134,7 +134,7 @@ def _labels(sass: str, kernel: str) -> dict[int, list[str]]:
     return found
 
 
-def _access(a: Access | None) -> str:
+def access_words(a: Access | None) -> str:
     """`16/16 sectors`: what a request takes, and the ideal."""
     if a is None or not a.requests:
         return ""
@@ -164,7 +164,7 @@ def _ptx(page: Page, p: Profile, c: Counters) -> None:
             executed[row.ptx_line] = executed.get(row.ptx_line, 0) + row.executed
     rows = [
         (str(number), figures.count(n) if (n := executed.get(number, 0)) else "", _share(n, total), text)
-        for number, text in _code(p.compiled.asm["ptx"].splitlines())
+        for number, text in code_lines(p.compiled.asm["ptx"].splitlines())
     ]
     page.table(rows, head=("line", "executed", "", ""), right=(0, 1, 2), cut=True, columns=CODE_COLUMNS)
 
@@ -173,7 +173,7 @@ def _share(part: int, total: int) -> str:
     return figures.share(part, total) if part else ""
 
 
-def _code(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+def code_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Number the lines of a PTX file's functions; debug sections at its end are left out."""
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith(".section"):

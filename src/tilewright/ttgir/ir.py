@@ -126,6 +126,19 @@ def parse(text: str) -> Module:
     return module
 
 
+def located(text: str) -> list[tuple[str, Location]]:
+    """Return a module's lines as printed, without their `loc(...)`, and where each comes from."""
+    lines = text.splitlines()
+    locations = _Locations({m[1]: m[2] for line in lines if (m := _LOC_DEFINITION.match(line))})
+    found = []
+    for line in lines:
+        if _LOC_DEFINITION.match(line):
+            continue
+        match = _LOC_USE.search(line)
+        found.append((line[: match.start()] if match else line, locations.get(match[1]) if match else Location()))
+    return found
+
+
 @dataclass
 class _Region:
     operation: Operation
