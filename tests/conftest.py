@@ -1,6 +1,7 @@
 """Shared by every room's tests: one compile cache for the session, one compiler, the flagship, small kernels."""
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,7 @@ TRITON = tuple(int(part) for part in metadata.version("triton").split(".")[:2])
 REQUIREMENTS = {
     "block_pointers": (TRITON < (3, 8), "needs Triton 3.6 or 3.7: block pointers"),
     "no_block_pointers": (TRITON >= (3, 8), "needs Triton 3.8 or 3.9: no block pointers"),
+    "browser": (bool(shutil.which("chromium") or shutil.which("google-chrome")), "needs Chromium"),
     "published_compiler": (TRITON == (3, 6), "needs Triton 3.6: the published figures are its"),
 }
 """What a test may ask for as a fixture, whether it is there, and the words for its absence."""
@@ -112,6 +114,11 @@ def compile_kernel(kernel_file, compiler):
 
 
 @pytest.fixture
+def browser():
+    """Asked for by tests that look at a page in Chromium."""
+
+
+@pytest.fixture(scope="session")
 def run(compile_cache):
     """Run the command as a user would, in a process of its own, from the repository's root; its output is piped.
 

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.launches import read_compared, read_launches
+from tilewright.cli.options import DEFAULT_GPU, Args, Assume, Cases, Gpus, Grid, Jobs, Settings, Timeout
 from tilewright.cli.progress import Progress
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tilewright.model import Profile
     from tilewright.sass import Given
 
-DEFAULT_GPU = "rtx-4070-super"
 EXAMPLE = (
     "Examples: tilewright explain cases/flash_attention/case.py:v1 --gpu h200 --set Q_TILE_SIZE=128"
     "  |  tilewright explain k.py:kernel --args 'x: bf16[4096,64], n: 4096, BLOCK: constexpr 128' --grid 32"
@@ -33,31 +33,11 @@ EXAMPLE = (
 
 
 def explain(
-    cases: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CASE...", help="path/to/case.py:variant, or FILE.py:KERNEL together with --args."
-        ),
-    ],
-    gpu: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--gpu", "-g", help=f"A GPU's name or a TOML file; repeatable. [default: {DEFAULT_GPU}]"
-        ),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="NAME=VALUE[,VALUE...]", help="Set a parameter; lists are combined."
-        ),
-    ] = None,
-    args: Annotated[
-        str | None,
-        typer.Option("--args", help="Describe the arguments of FILE.py:KERNEL: 'x: bf16[64,64], n: 64'."),
-    ] = None,
-    grid: Annotated[
-        str | None, typer.Option("--grid", help="The grid of FILE.py:KERNEL: 32,8 or 'cdiv(n, BLOCK)'.")
-    ] = None,
+    cases: Cases,
+    gpu: Gpus = None,
+    setting: Settings = None,
+    args: Args = None,
+    grid: Grid = None,
     configs: Annotated[bool, typer.Option("--configs", help="One row per configuration.")] = False,
     count: Annotated[
         bool | None,
@@ -65,14 +45,7 @@ def explain(
             "--count/--no-count", help="Count what is executed. [default: count, but not with --configs]"
         ),
     ] = None,
-    assume: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assume",
-            metavar="FILE:LINE=VALUE",
-            help="What is loaded at a line, where the count depends on it; repeatable.",
-        ),
-    ] = None,
+    assume: Assume = None,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -94,10 +67,8 @@ def explain(
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile afresh and keep nothing.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds that one compile may take.")] = 120.0,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Compiles and counts at once. [default: cores]")
-    ] = None,
+    timeout: Timeout = 120.0,
+    jobs: Jobs = None,
 ) -> None:
     """Say what the compiler made of a Triton kernel launch, what it executes and which resource limits it."""
     from tilewright.cli.counting import read_assumed

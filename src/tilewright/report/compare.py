@@ -33,10 +33,19 @@ def _differing(profiles: Sequence[Profile]) -> list[str]:
     return [name for name in names if len({_setting(p, name) for p in profiles}) > 1]
 
 
+def names(profiles: Sequence[Profile]) -> list[str]:
+    """Return a name for each profile, with what it sets otherwise than the others: `v6 on H200: causal=True`."""
+    return [_name(p, _differing(profiles)) for p in profiles]
+
+
+def _name(p: Profile, differing: Sequence[str]) -> str:
+    settings = ", ".join(f"{name}={_setting(p, name)}" for name in differing)
+    return f"{_case_name(p)} on {p.gpu.name}{': ' if settings else ''}{settings}"
+
+
 def _side_by_side(page: Page, profiles: Sequence[Profile], differing: Sequence[str]) -> None:
     for p in profiles:
-        settings = ", ".join(f"{name}={_setting(p, name)}" for name in differing)
-        page.paragraph(f"{_case_name(p)} on {p.gpu.name}{': ' if settings else ''}{settings}", mark="")
+        page.paragraph(_name(p, differing), mark="")
         for sentence in in_short(p):
             page.paragraph(sentence)
         for number, finding in enumerate(find(p), 1):

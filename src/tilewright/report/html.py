@@ -2,169 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
+import base64
+import gzip
+import json
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
+from itertools import starmap
 
 from tilewright import figures
 from tilewright.launch import functions_of
 from tilewright.model import Profile
 from tilewright.report import listing, pictures
+from tilewright.report.compare import names as names_of
 from tilewright.report.compare import side_by_side_rows
+from tilewright.report.counts import unknown_words
 from tilewright.report.findings import bound_words, busy_rows, capital, healthy
 from tilewright.report.in_short import in_short
-from tilewright.rules import find
-from tilewright.sass import place_of, same_file
+from tilewright.report.markup import escape, tag
+from tilewright.rules import Evidence, Finding, find
+from tilewright.sass import Place, place_of, same_file
 from tilewright.ttgir import located
 
 _ASSETS = resources.files("tilewright.report") / "assets"
+_ORIGINS = "Compiled: the compiler's. Counted: from the machine code. Modelled: a formula. Nothing here is measured."
 
 
 def html_page(profiles: Sequence[Profile]) -> str:
-    """Return the page: nothing in it is loaded from anywhere else."""
+    """Return the page. It loads nothing from anywhere else: styles, script and pictures are in it."""
     style = (_ASSETS / "report.css").read_text(encoding="utf-8")
     script = (_ASSETS / "report.js").read_text(encoding="utf-8")
-    names = [_name(p) for p in profiles]
+    names = names_of(profiles)
     title = names[0] if len(names) == 1 else f"{len(names)} launches"
+    several = len(profiles) > 1
     parts = [
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Tilewright: {escape(title)}</title><style>{style}</style></head><body>",
-        f"<header><h1>{escape(title)}</h1>{_legend(profiles)}</header>",
+        f"{tag('title', f'Tilewright: {escape(title)}')}<style>{style}</style></head><body>",
+        tag("header", tag("h1", escape(title)), _compiled_by(profiles)),
     ]
-    if len(profiles) > 1:
-        links = "".join(f'<li><a href="#p{n}">{escape(name)}</a></li>' for n, name in enumerate(names))
-        parts.append(f'<nav aria-label="Launches"><ul>{links}</ul></nav>')
+    if several:
+        links = (tag("li", tag("a", escape(name), href=f"#p{n}")) for n, name in enumerate(names))
+        parts.append(tag("nav", tag("ul", *links), aria_label="Launches"))
     parts.append("<main>")
-    if len(profiles) > 1:
-        parts.append(_comparison(profiles, names))
+    if several:
+        parts.append(_side_by_side(profiles, names))
     for number, p in enumerate(profiles):
-        parts += _profile(p, f"p{number}", names[number])
-    parts.append(
-        "<footer>Made by tilewright report. Counted: from the machine code. Modelled: a formula. Nothing is measured.</footer>"
-    )
-    parts.append(f"</main><script>{script}</script></body></html>\n")
+        key = f"p{number}"
+        body = _profile(p, key)
+        # One launch is named by the page's title already.
+        heading = tag("h2", escape(names[number]), id=key, class_=None if several else "unseen")
+        parts.append(tag("section", heading, "\n".join(body), aria_labelledby=key))
+    parts.append(f"{tag('footer', _ORIGINS)}</main><script>{script}</script></body></html>\n")
     return "\n".join(parts)
 
 
-def _name(p: Profile) -> str:
-    case = p.launch.case or p.launch.kernel.name
-    return f"{case.rpartition('/')[2]} on {p.gpu.name}"
-
-
-def _legend(profiles: Sequence[Profile]) -> str:
+def _compiled_by(profiles: Sequence[Profile]) -> str:
     versions = sorted({p.compiled.triton_version for p in profiles if p.compiled})
-    return f'<p class="quiet">compiled by Triton {escape(", ".join(versions) or "?")}; nothing was run</p>'
+    by = f"compiled by Triton {', '.join(versions)}; " if versions else ""
+    return _quiet(f"{by}nothing was run")
 
 
-def _comparison(profiles: Sequence[Profile], names: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(n)}</th>' for n in ("", *names))
-    rows = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(c)}</td>" for c in cells)
-        + "</tr>"
+def _quiet(text: str, code: bool = False) -> str:
+    return tag("p", escape(text), class_="quiet code" if code else "quiet")
+
+
+def _scroll(*content: str) -> str:
+    return tag("div", *content, class_="scroll")
+
+
+def _number(content: str) -> str:
+    return tag("td", content, class_="number")
+
+
+def _meter(share: float) -> str:
+    return tag("span", tag("i", style=f"width:{share:.0%}"), class_="meter", aria_hidden="true")
+
+
+def _side_by_side(profiles: Sequence[Profile], names: Sequence[str]) -> str:
+    head = tag("tr", *(tag("th", escape(n), scope="col") for n in ("", *names)))
+    rows = (
+        tag("tr", tag("th", escape(first), scope="row"), *(tag("td", escape(cell)) for cell in cells))
         for first, *cells in side_by_side_rows(profiles)
     )
-    return f'<h2>Side by side</h2><div class="scroll"><table class="compare"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="compare")
+    return tag("h2", "Side by side") + _scroll(table)
 
 
-def _profile(p: Profile, key: str, name: str) -> Iterator[str]:
-    yield f'<section aria-labelledby="{key}"><h2 id="{key}">{escape(name)}</h2>'
-    chosen = "  ".join(f"{k}={v}" for k, v in p.launch.parameters.items() if v is not None)
-    yield f'<p class="quiet code">{escape(p.launch.kernel.name)} {escape(p.launch.kernel.place)}</p>'
-    yield f'<p class="quiet code">{escape(chosen)}</p>'
-    yield from _findings(p, key)
-    yield from (f"<p>{escape(sentence)}</p>" for sentence in in_short(p))
+def _profile(p: Profile, key: str) -> Iterator[str]:
+    yield _quiet(f"{p.launch.kernel.name} {p.launch.kernel.place}", code=True)
+    yield _quiet("  ".join(f"{k}={v}" for k, v in p.launch.parameters.items() if v is not None), code=True)
+    lines = dict(_kernel_lines(p)) if p.compiled else {}
+    yield from _findings(p, key, lines)
+    yield from (tag("p", escape(sentence)) for sentence in in_short(p))
     if p.busy:
-        yield "<h3>What keeps the GPU busy, at least (modelled)</h3>"
-        yield '<div class="scroll"><table class="busy"><tbody>'
-        for unit, time, share, amount in busy_rows(p):
-            meter = f'<span class="meter" aria-hidden="true"><i style="width:{share:.0%}"></i></span>'
-            yield f'<tr><td>{escape(unit)}</td><td class="number">{time}</td><td class="number">{share:.0%}</td><td>{meter}</td><td>{escape(amount)}</td></tr>'
-        yield "</tbody></table></div>"
-    yield from _source(p, key)
-    drawn = [
-        (title, svg) for picture, title in pictures.PICTURES.items() for svg in pictures.draw(p, picture)
-    ]
+        yield tag("h3", "What keeps the GPU busy, at least (modelled)")
+        yield _scroll(tag("table", *starmap(_busy_row, busy_rows(p)), class_="busy"))
+    yield from _source(p, key, lines)
+    drawn = [svg for name in pictures.PICTURES for svg in pictures.draw(p, name)]
     if drawn:
-        yield '<h3>Pictures</h3><div class="pictures">'
-        yield from (f'<div class="scroll">{svg}</div>' for _, svg in drawn)
-        yield "</div>"
+        yield tag("h3", "Pictures")
+        yield tag("div", *map(_scroll, drawn), class_="pictures")
     yield from _unknown(p)
-    yield "</section>"
 
 
-def _findings(p: Profile, key: str) -> Iterator[str]:
+def _busy_row(unit: str, time: str, share: float, amount: str) -> str:
+    cells = tag("td", escape(unit)), _number(time), _number(f"{share:.0%}"), tag("td", _meter(share))
+    return tag("tr", *cells, tag("td", escape(amount)))
+
+
+def _findings(p: Profile, key: str, lines: Container[int]) -> Iterator[str]:
     if not p.fits:
         return
     found = find(p)
-    yield "<h3>What is wrong</h3>"
-    if not found:
-        yield f"<p>{escape(healthy(p))}</p>"
-        return
-    yield '<p class="quiet">The effect of each alone, at most; modelled.</p><ol class="findings">'
-    for finding in found:
-        yield f'<li><span class="bound">{escape(bound_words(finding))}</span>'
-        yield f"<strong>{escape(capital(finding.title))}</strong><ul>"
-        for evidence in finding.evidence:
-            where = ""
-            if evidence.line is not None:
-                where = f'<a href="#{key}-l{evidence.line}" data-line="{evidence.line}" data-panes="{key}-panes">line {evidence.line}</a> '
-            yield f'<li>{where}{escape(evidence.text)} <span class="quiet">({evidence.origin})</span></li>'
-        yield f"</ul><p>Try: {escape(finding.change)}.</p>"
-        yield f'<p class="quiet">Bound: {escape(finding.bound_because)}.</p></li>'
-    yield "</ol>"
+    yield tag("h3", "What is wrong")
+    if found:
+        yield _quiet("The effect of each alone, at most; modelled.")
+        yield tag("ol", *(_finding(f, key, lines) for f in found), class_="findings")
+    else:
+        yield tag("p", escape(healthy(p)))
 
 
-def _source(p: Profile, key: str) -> Iterator[str]:
+def _finding(finding: Finding, key: str, lines: Container[int]) -> str:
+    bound = tag("span", escape(bound_words(finding)), class_="bound")
+    return tag(
+        "li",
+        tag("h4", tag("span", escape(capital(finding.title))), bound),
+        tag("ul", *(_evidence(e, key, lines) for e in finding.evidence)),
+        tag("p", f"Try: {escape(finding.change)}."),
+        _quiet(f"Bound: {finding.bound_because}."),
+    )
+
+
+def _evidence(evidence: Evidence, key: str, lines: Container[int]) -> str:
+    line, link = evidence.line, ""
+    if line in lines:
+        link = tag("a", f"line {line}", href=f"#{key}-l{line}", data_line=line, data_panes=f"{key}-panes")
+    elif line is not None:
+        link = f"line {line}"
+    origin = tag("span", f"({escape(evidence.origin)})", class_="quiet")
+    return tag("li", f"{link} {escape(evidence.text)} {origin}".lstrip())
+
+
+def _source(p: Profile, key: str, lines: Mapping[int, str]) -> Iterator[str]:
     """The kernel's functions beside what was made of them; a click on a line marks it everywhere."""
     if p.compiled is None:
         return
-    panes = [("sass", "Machine code", _sass(p)), ("ptx", "PTX", _ptx(p)), ("ttgir", "TTGIR", _ttgir(p))]
-    panes = [(name, title, rows) for name, title, rows in panes if rows]
-    yield f'<h3>Source, and what was made of it</h3><p class="quiet">Choose a line to see what it became.</p><div class="panes" id="{key}-panes">'
-    yield f'<div><div class="pane" tabindex="0" role="region" aria-label="Source">{_source_table(p, key)}</div></div>'
-    yield '<div><div role="tablist" aria-label="Made of it">'
-    for n, (name, title, _) in enumerate(panes):
-        yield (
-            f'<button role="tab" id="{key}-t-{name}" aria-controls="{key}-{name}" aria-selected="{str(n == 0).lower()}" '
-            f'tabindex="{0 if n == 0 else -1}">{title}</button>'
-        )
-    yield "</div>"
-    for n, (name, _, rows) in enumerate(panes):
-        hidden = "" if n == 0 else " hidden"
-        yield f'<div class="pane" id="{key}-{name}" role="tabpanel" aria-labelledby="{key}-t-{name}" tabindex="0"{hidden}><table>{rows}</table></div>'
-    yield "</div></div>"
+    titled = {"sass": ("Machine code", _sass), "ptx": ("PTX", _ptx), "ttgir": ("TTGIR", _ttgir)}
+    panes = [
+        (pane, title, packed)
+        for pane, (title, rows) in titled.items()
+        if (packed := _packed(f"{key}-{pane}", *rows(p)))
+    ]
+    yield tag("h3", "Source, and what was made of it")
+    yield _quiet("Choose a line to see what it became, or a row to see where it comes from.")
+    source = tag("div", _source_table(p, key, lines), class_="pane", tabindex="0", role="region", aria_label="Source")
+    tabs = tag("div", *(_tab(key, pane, title, n == 0) for n, (pane, title, _) in enumerate(panes)), role="tablist")
+    made = (_panel(key, pane, packed, n == 0) for n, (pane, _, packed) in enumerate(panes))
+    hot = max(p.lines, key=lambda x: x.instructions, default=None)
+    line = hot.place.line if hot is not None else None
+    yield tag("div", tag("div", source), tag("div", tabs, *made), class_="panes", id=f"{key}-panes", data_hot=line)
 
 
-def _source_table(p: Profile, key: str) -> str:
+def _tab(key: str, pane: str, title: str, first: bool) -> str:
+    return tag(
+        "button",
+        title,
+        type="button",
+        role="tab",
+        id=f"{key}-t-{pane}",
+        aria_controls=f"{key}-{pane}",
+        aria_selected="true" if first else "false",
+        tabindex="0" if first else "-1",
+    )
+
+
+def _panel(key: str, pane: str, packed: str, first: bool) -> str:
+    panel = tag(
+        "div",
+        tag("noscript", "Shown by the page's script, which this browser does not run."),
+        class_="pane",
+        id=f"{key}-{pane}",
+        role="tabpanel",
+        aria_labelledby=f"{key}-t-{pane}",
+        tabindex="0",
+        hidden=not first,
+    )
+    return panel + packed
+
+
+def _source_table(p: Profile, key: str, lines: Mapping[int, str]) -> str:
     total = p.counters.instructions if p.counters and p.counters.instructions else 0
     by_line = {x.place.line: x for x in p.lines if same_file(x.place.file, str(p.launch.kernel.path))}
     most = max((x.instructions for x in by_line.values()), default=0)
-    head = "".join(f'<th scope="col" class="number">{t}</th>' for t in ("line", "executed", "share"))
-    rows = [
-        f'<tr>{head}<th></th><th class="number">tensor</th><th class="number">from L2</th><th>source</th></tr>'
-    ]
-    for number, text in _kernel_lines(p):
+    head = ("line", "executed", "share", "tensor", "from L2", "source")
+    rows = [tag("tr", *(tag("th", title, scope="col") for title in head))]
+    for number, text in lines.items():
         x = by_line.get(number)
-        cells = ["", "", "", "", ""]
+        cells, part = ["", "", "", ""], None
         if x is not None and x.instructions:
+            from_l2 = "unknown" if x.from_l2_bytes is None else figures.size(x.from_l2_bytes) if x.from_l2_bytes else ""
             cells = [
                 figures.count(x.instructions),
                 figures.share(x.instructions, total),
-                f'<span class="meter" style="width:60px" aria-hidden="true"><i style="width:{x.instructions / max(most, 1):.0%}"></i></span>',
                 figures.count(x.tensor_ops) if x.tensor_ops else "",
-                "unknown"
-                if x.from_l2_bytes is None
-                else figures.size(x.from_l2_bytes)
-                if x.from_l2_bytes
-                else "",
+                from_l2,
             ]
-        numbers = f'<td class="number">{cells[0]}</td><td class="number">{cells[1]}</td><td>{cells[2]}</td><td class="number">{cells[3]}</td><td class="number">{cells[4]}</td>'
-        rows.append(
-            f'<tr id="{key}-l{number}" data-l="{number}" tabindex="0"><td class="number">{number}</td>{numbers}<td class="code">{escape(text)}</td></tr>'
-        )
-    return f"<table>{''.join(rows)}</table>"
+            # The style draws it as a bar below the line's figures.
+            part = f"--part:{x.instructions / most:.1%}"
+        row = (tag("td", cell) for cell in (str(number), *cells, escape(text)))
+        rows.append(tag("tr", *row, style=part, id=f"{key}-l{number}", data_l=number))
+    return tag("table", *rows)
 
 
 def _kernel_lines(p: Profile) -> Iterator[tuple[int, str]]:
@@ -181,71 +228,68 @@ def _kernel_lines(p: Profile) -> Iterator[tuple[int, str]]:
                 yield number, text[number - 1]
 
 
-def _row(line: int | None, *cells: str) -> str:
-    mark = f' data-l="{line}" tabindex="0"' if line is not None else ""
-    *numbers, code = cells
-    return f"<tr{mark}>{''.join(f'<td class=number>{c}</td>' for c in numbers)}<td class=code>{escape(code)}</td></tr>"
+def _packed(pane: str, titles: Sequence[str], rows: Iterable[tuple[int | None, Sequence[str], str]]) -> str:
+    """A pane's rows for the script to unpack: the source's line, figures, then code. Empty without rows.
 
-
-def _sass(p: Profile) -> str:
-    c, own = p.counters, str(p.launch.kernel.path)
-    if c is None or not c.by_instruction:
+    They are thousands and much alike: as elements ten kernels would make a page of 6 MB that opens slowly.
+    """
+    body = [(line, *cells, code) for line, cells, code in rows]
+    if not body:
         return ""
-    rows = [
-        "<tr><th class=number>executed</th><th class=number>line</th><th class=number>a request</th><th>machine code</th></tr>"
-    ]
-    for row in c.by_instruction:
-        place = place_of(row.calls, own)
-        line = place.line if place is not None and same_file(place.file, own) else None
-        rows.append(
-            _row(
-                line, figures.count(row.executed), str(line or ""), listing.access_words(row.access), row.text
-            )
-        )
-    return "".join(rows)
+    text = json.dumps([titles, *body], separators=(",", ":"), ensure_ascii=False)
+    packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return tag("script", packed, type="text/plain", data_rows=pane)
 
 
-def _ptx(p: Profile) -> str:
-    assert p.compiled is not None
-    if "ptx" not in p.compiled.asm:
-        return ""
+_Rows = tuple[tuple[str, ...], Iterable[tuple[int | None, Sequence[str], str]]]
+"""The titles of a pane's columns, and its rows."""
+
+
+def _sass(p: Profile) -> _Rows:
+    own = str(p.launch.kernel.path)
+    found = []
+    for row in p.counters.by_instruction if p.counters else ():
+        line = _own_line(row.calls, own)
+        found.append((line, (figures.count(row.executed), str(line or ""), listing.access_words(row.access)), row.text))
+    return ("executed", "line", "a request", "machine code"), found
+
+
+def _own_line(calls: Sequence[Place], own: str) -> int | None:
+    place = place_of(calls, own)
+    return place.line if place is not None and same_file(place.file, own) else None
+
+
+def _ptx(p: Profile) -> _Rows:
     own = str(p.launch.kernel.path)
     executed: dict[int, int] = {}
-    origin: dict[int, int] = {}
+    origin: dict[int, int | None] = {}
     for row in p.counters.by_instruction if p.counters else ():
         if row.ptx_line is not None:
             executed[row.ptx_line] = executed.get(row.ptx_line, 0) + row.executed
-            place = place_of(row.calls, own)
-            if place is not None and same_file(place.file, own):
-                origin[row.ptx_line] = place.line
-    rows = ["<tr><th class=number>executed</th><th>PTX</th></tr>"]
-    for number, text in listing.code_lines(p.compiled.asm["ptx"].splitlines()):
-        if not text.lstrip().startswith((".loc", "//")):
-            rows.append(
-                _row(origin.get(number), figures.count(n) if (n := executed.get(number, 0)) else "", text)
-            )
-    return "".join(rows)
+            origin[row.ptx_line] = _own_line(row.calls, own) or origin.get(row.ptx_line)
+    text = p.compiled.asm.get("ptx", "") if p.compiled else ""
+    return ("executed", "PTX"), (
+        (origin.get(number), [figures.count(executed[number]) if executed.get(number) else ""], line)
+        for number, line in listing.code_lines(text.splitlines())
+        if not line.lstrip().startswith((".loc", ".file", "//"))
+    )
 
 
-def _ttgir(p: Profile) -> str:
-    assert p.compiled is not None
+def _ttgir(p: Profile) -> _Rows:
     own = str(p.launch.kernel.path)
-    rows = ["<tr><th class=number>line</th><th>TTGIR</th></tr>"]
-    for text, location in located(p.compiled.asm.get("ttgir", "")):
+    found = []
+    for text, location in located(p.compiled.asm.get("ttgir", "") if p.compiled else ""):
         frame = location.user_frame
         line = frame.line if frame is not None and same_file(frame.file, own) else None
         if text.strip():
-            rows.append(_row(line, str(line or ""), text))
-    return "".join(rows) if len(rows) > 1 else ""
+            found.append((line, [str(line or "")], text))
+    return ("line", "TTGIR"), found
 
 
 def _unknown(p: Profile) -> Iterator[str]:
     c = p.counters
     if c is None or not (c.unknown or c.assumptions):
         return
-    from tilewright.report.counts import unknown_words
-
-    yield "<h3>What the counts rest on</h3><ul>"
-    yield from (f"<li>assumed: {escape(text)}</li>" for text in c.assumptions)
-    yield from (f"<li>not known: {escape(unknown_words(u))}</li>" for u in c.unknown)
-    yield "</ul>"
+    yield tag("h3", "What the counts rest on")
+    items = [f"assumed: {text}" for text in c.assumptions] + [f"not known: {unknown_words(u)}" for u in c.unknown]
+    yield tag("ul", *(tag("li", escape(item)) for item in items))

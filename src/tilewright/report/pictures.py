@@ -7,33 +7,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
+from colorsys import hls_to_rgb
 
 from tilewright.model import Profile
+from tilewright.report.markup import escape, tag
 from tilewright.ttgir import Dot
 
 HUES = (212, 28, 145, 275, 350, 60, 180, 315)
-INK, QUIET, PAPER = "var(--ink, #1b1f24)", "var(--quiet, #6e7781)", "var(--paper, #ffffff)"
+INK, QUIET, PAPER, BAR = "var(--ink, #1b1f24)", "var(--quiet, #6e7781)", "var(--paper, #ffffff)", "var(--bar, #c9d7ea)"
+ON_HUE = "#10151b"
+"""Ink that is read on every hue, on a dark page as well."""
+MOST_DRAWN, MOST_WAVES = 64, 24
+
+
+def _hue(number: int, light: bool = False) -> str:
+    """One of a few colours as `#rrggbb`, which every reader of SVG knows."""
+    rgb = hls_to_rgb(HUES[number % len(HUES)] / 360, 0.75 if light else 0.6, 0.65)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
 def _svg(width: float, height: float, title: str, body: Iterable[str]) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '
-        f'role="img" aria-label="{escape(title, quote=True)}" font-family="system-ui, sans-serif" font-size="12">'
-        f"<title>{escape(title)}</title>{''.join(body)}</svg>"
+    return tag(
+        "svg",
+        tag("title", escape(title)),
+        *body,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=float(width),
+        height=float(height),
+        role="img",
+        aria_label=title,
+        font_family="system-ui, DejaVu Sans, sans-serif",
+        font_size=12,
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = INK, size: int = 12) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" font-size="{size}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str, anchor: str | None = None, fill: str = INK, size: int = 12) -> str:
+    """Text at a point, 12 px in the ink's colour unless told."""
+    font = None if size == 12 else size
+    return tag("text", escape(text), x=float(x), y=float(y), text_anchor=anchor, fill=fill, font_size=font)
 
 
-def _box(x: float, y: float, width: float, height: float, fill: str, tip: str = "", more: str = "") -> str:
-    inner = f"<title>{escape(tip)}</title>" if tip else ""
-    return (
-        f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.5):.2f}" height="{max(height, 0.5):.2f}" fill="{fill}" {more}>'
-        f"{inner}</rect>"
-    )
+def _box(
+    x: float, y: float, width: float, height: float, fill: str, tip: str = "", stroke: str | None = None
+) -> str:
+    """A rectangle, at least half a pixel wide and high so that it is seen; `tip` is shown under the pointer."""
+    inner = (tag("title", escape(tip)),) if tip else ()
+    width, height = max(width, 0.5), max(height, 0.5)
+    at = {"x": float(x), "y": float(y), "width": float(width), "height": float(height)}
+    return tag("rect", *inner, **at, fill=fill, stroke=stroke, stroke_width=0.5 if stroke else None)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, stroke: str) -> str:
+    return tag("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), stroke=stroke, stroke_width=2)
 
 
 def owners(dot: Dot) -> list[list[list[int]]]:
@@ -56,6 +82,11 @@ def owners(dot: Dot) -> list[list[list[int]]]:
     ]
 
 
+def _digits(value: float) -> str:
+    """Three digits, and whole where it is large: `2,034`, `49.5`."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def warps_over_tile(dot: Dot) -> str:
     """Draw which warp computes which part of a dot's result; empty where that is not known."""
     blocks = owners(dot)
@@ -65,70 +96,48 @@ def warps_over_tile(dot: Dot) -> str:
     width = min(420.0, max(96.0, height * dot.shape[1] / dot.shape[0]))
     row, column = height / len(blocks), width / len(blocks[0])
     body = [_text(0, 12, f"{dot.name}: {dot.shape[0]} x {dot.shape[1]}")]
-    named: set[tuple[int, ...]] = set()
+    named: set[str] = set()
     for i, line in enumerate(blocks):
         for j, warps in enumerate(line):
-            fill = f"hsl({HUES[warps[0] % len(HUES)]} 65% 60%)"
-            who = f"warp{'s' if len(warps) > 1 else ''} {', '.join(map(str, warps))}"
-            body.append(
-                _box(j * column, 20 + i * row, column, row, fill, who, f'stroke="{PAPER}" stroke-width="0.5"')
-            )
-            if tuple(warps) not in named and row >= 11 and column * 1.0 >= 7 * len(who) * 0.2:
-                named.add(tuple(warps))
-                label = "+".join(map(str, warps))
-                body.append(
-                    _text(j * column + column / 2, 24 + i * row + row / 2, label, "middle", "#10151b", 11)
-                )
-    said = (
-        "numbers are warps; two in one block compute the same"
-        if any(len(w) > 1 for x in blocks for w in x)
-        else "numbers are warps"
-    )
+            x, y, label = j * column, 20 + i * row, "+".join(map(str, warps))
+            tip = f"warp{'s' if len(warps) > 1 else ''} {label}"
+            body.append(_box(x, y, column, row, _hue(warps[0]), tip, PAPER))
+            # Once for each group of warps, where there is room for the digits.
+            if label not in named and row >= 11 and column >= 7 * len(label):
+                named.add(label)
+                body.append(_text(x + column / 2, y + row / 2 + 4, label, "middle", ON_HUE, 11))
+    repeated = any(len(warps) > 1 for line in blocks for warps in line)
+    said = "numbers are warps" + ("; those of one block compute the same" if repeated else "")
     body.append(_text(0, 36 + height, said, fill=QUIET, size=11))
-    return _svg(
-        max(width, 300) + 2,
-        height + 44,
-        f"Warps over the {dot.shape[0]}x{dot.shape[1]} tile of {dot.name}",
-        body,
-    )
+    title = f"Warps over the {dot.shape[0]}x{dot.shape[1]} tile of {dot.name}"
+    return _svg(max(width, 360) + 2, height + 44, title, body)
 
 
 def shared_memory(p: Profile) -> str:
-    """Draw the SM's shared memory: every resident program, the first with its buffers."""
+    """Draw the SM's shared memory: every resident program with its buffers, named below."""
     if p.compiled is None or p.layout is None or p.occupancy is None:
         return ""
     limit, reserved = p.gpu.limits.shared_bytes_per_sm, p.gpu.limits.reserved_shared_bytes_per_block
     each = p.compiled.shared_bytes + reserved
-    width, scale = 640.0, 640.0 / limit
-    body = [
-        _text(0, 12, f"{limit:,} B of shared memory an SM; {each:,} B a program with {reserved:,} B reserved")
-    ]
-    for n in range(min(p.occupancy.programs_per_sm, 64)):
-        x = n * each * scale
-        body.append(_box(x, 22, each * scale, 34, "var(--bar, #c9d7ea)", f"program {n}", f'stroke="{PAPER}"'))
-        for k, b in enumerate(b for b in p.layout.buffers if b.shares_with is None):
-            fill = f"hsl({HUES[k % len(HUES)]} 65% {60 if n == 0 else 75}%)"
-            body.append(
-                _box(
-                    x + b.offset * scale,
-                    22,
-                    (b.bytes or 0) * scale,
-                    34,
-                    fill,
-                    f"{b.name}: {b.what}, {b.bytes or 0:,} B",
-                )
-            )
-    body.append(f'<rect x="0.5" y="22" width="{width - 1}" height="34" fill="none" stroke="{QUIET}"/>')
+    width, programs = 640.0, p.occupancy.programs_per_sm
+    scale = width / limit
+    buffers = [b for b in p.layout.buffers if b.shares_with is None]
+    body = [_text(0, 12, f"{limit:,} B of shared memory an SM; {each:,} B a program, {reserved:,} B of it reserved")]
+    for n in range(min(programs, MOST_DRAWN)):
+        start = n * each
+        body.append(_box(start * scale, 22, each * scale, 34, BAR, f"program {n}", PAPER))
+        for k, b in enumerate(buffers):
+            size = b.bytes or 0
+            tip = f"{b.name}: {b.what}, {size:,} B"
+            body.append(_box((start + b.offset) * scale, 22, size * scale, 34, _hue(k, light=n > 0), tip))
+    body.append(_box(0.5, 22, width - 1, 34, "none", stroke=QUIET))
     x = 0.0
-    for k, b in enumerate(b for b in p.layout.buffers if b.shares_with is None):
+    for k, b in enumerate(buffers):
         text = f"{b.name} {b.bytes or 0:,} B"
-        body.append(_box(x, 66, 10, 10, f"hsl({HUES[k % len(HUES)]} 65% 60%)"))
-        body.append(_text(x + 14, 75, text, size=11))
+        body += [_box(x, 66, 10, 10, _hue(k)), _text(x + 14, 75, text, size=11)]
         x += 24 + 6.6 * len(text)
-    programs = p.occupancy.programs_per_sm
-    return _svg(
-        max(width, x), 84, f"Shared memory: {programs} program{'s' if programs != 1 else ''} on an SM", body
-    )
+    title = f"Shared memory: {programs} program{'s' if programs != 1 else ''} on an SM"
+    return _svg(max(width, x), 84, title, body)
 
 
 def roofline(p: Profile) -> str:
@@ -140,77 +149,56 @@ def roofline(p: Profile) -> str:
     operations = p.needed.operations if p.needed and p.needed.operations else tensor.amount
     roof = tensor.amount / tensor.seconds
     points = [(b, operations / b.amount, b.amount / b.seconds) for b in levels]
-    lowest = math.floor(
-        math.log10(min(min(i for _, i, _ in points), roof / max(s for *_, s in points))) - 0.5
-    )
-    highest = math.ceil(
-        math.log10(max(max(i for _, i, _ in points), roof / min(s for *_, s in points))) + 0.3
-    )
+    intensities = [i for _, i, _ in points] + [roof / slope for *_, slope in points]
+    low, high = math.floor(math.log10(min(intensities)) - 0.5), math.ceil(math.log10(max(intensities)) + 0.3)
     top, bottom = math.log10(roof) + 0.3, math.log10(roof) - 2.2
 
     def x(intensity: float) -> float:
-        return 60 + 560 * (math.log10(intensity) - lowest) / (highest - lowest)
+        return 60 + 560 * (math.log10(intensity) - low) / (high - low)
 
     def y(rate: float) -> float:
         return 20 + 220 * (top - math.log10(rate)) / (top - bottom)
 
-    body = [f'<rect x="60" y="20" width="560" height="220" fill="none" stroke="{QUIET}"/>']
-    body.append(
-        f'<line x1="60" x2="620" y1="{y(roof):.1f}" y2="{y(roof):.1f}" stroke="{INK}" stroke-width="2"/>'
-    )
-    body.append(_text(64, y(roof) - 6, f"tensor cores {roof / 1e12:.3g} TFLOP/s"))
+    body = [_box(60, 20, 560, 220, "none", stroke=QUIET), _line(60, y(roof), 620, y(roof), INK)]
+    body.append(_text(64, y(roof) - 6, f"tensor cores {_digits(roof / 1e12)} TFLOP/s"))
     for k, (b, intensity, slope) in enumerate(points):
-        hue = f"hsl({HUES[k]} 65% 50%)"
-        start = max(10.0**lowest, 10**bottom / slope)
-        body.append(
-            f'<line x1="{x(start):.1f}" y1="{y(slope * start):.1f}" x2="{x(roof / slope):.1f}" y2="{y(roof):.1f}" stroke="{hue}" '
-            'stroke-width="2"/>'
-        )
+        start = max(10.0**low, 10**bottom / slope)
         reached = min(roof, slope * intensity)
-        tip = f"{b.unit}: {intensity:.3g} operations a byte, at most {reached / 1e12:.3g} TFLOP/s"
-        body.append(
-            f'<circle cx="{x(intensity):.1f}" cy="{y(reached):.1f}" r="6" fill="{hue}"><title>{escape(tip)}</title></circle>'
-        )
-        body.append(_text(64, 214 - 16 * k, tip, fill=hue, size=11))
-    for e in range(int(lowest), int(highest) + 1):
-        body.append(_text(x(10.0**e), 256, f"{10.0**e:g}", "middle", QUIET, 11))
-    body.append(
-        _text(
-            340,
-            274,
-            "needed operations a byte (modelled: counted bytes, catalog's rates)",
-            "middle",
-            QUIET,
-            11,
-        )
-    )
+        tip = f"{b.unit}: {_digits(intensity)} operations a byte, at most {_digits(reached / 1e12)} TFLOP/s"
+        dot = {"cx": x(intensity), "cy": y(max(reached, 10**bottom)), "r": 6}
+        body += [
+            _line(x(start), y(slope * start), x(roof / slope), y(roof), _hue(k)),
+            tag("circle", tag("title", escape(tip)), fill=_hue(k), **dot),
+            tag("circle", cx=256.0, cy=214.0 - 16 * k, r=4, fill=_hue(k)),
+            _text(266, 218 - 16 * k, tip, size=11),
+        ]
+    body += [_text(x(10.0**e), 256, f"{10.0**e:g}", "middle", QUIET, 11) for e in range(low, high + 1)]
+    for e in range(math.ceil(bottom - 12), math.floor(top - 12) + 1):
+        rate = 10.0 ** (e + 12)
+        body += [_line(56, y(rate), 60, y(rate), QUIET), _text(52, y(rate) + 4, f"{10.0**e:g}", "end", QUIET, 11)]
+    body.append(_text(60, 14, "TFLOP/s", fill=QUIET, size=11))
+    axis = "needed operations a byte (modelled: counted bytes, the catalog's rates)"
+    body.append(_text(340, 274, axis, "middle", QUIET, 11))
     return _svg(640, 280, "Roofline with one dot for each level of memory", body)
 
 
 def waves(p: Profile) -> str:
-    """Draw the waves of programs over the slots of the GPU, the last one in full."""
+    """Draw the waves of programs over the slots of the GPU, each filled as far as it is busy."""
     w = p.waves
     if w is None or not w.slots:
         return ""
-    whole, last = math.ceil(w.waves - 1e-9), w.last_wave_busy
-    shown = min(whole, 24)
+    whole = math.ceil(w.waves - 1e-9)
+    shown = min(whole, MOST_WAVES)
     step = 620 / max(shown, 1)
     body = [_text(0, 12, f"{w.programs:,} programs in {w.slots:,} slots: {w.waves:.3g} waves")]
     for n in range(shown):
-        part = last if n == shown - 1 else 1.0
-        body.append(_box(n * step, 22, step - 2, 60, "var(--bar, #c9d7ea)"))
-        body.append(
-            _box(
-                n * step,
-                22 + 60 * (1 - part),
-                step - 2,
-                60 * part,
-                f"hsl({HUES[0]} 65% 60%)",
-                f"wave {n + 1}: {part:.0%} busy",
-            )
-        )
-    more = f"the first {shown - 1} of {whole - 1} and the last; " if whole > shown else ""
-    body.append(_text(0, 98, f"{more}the last wave is {last:.0%} busy", fill=QUIET, size=11))
+        last = n == shown - 1
+        part = w.last_wave_busy if last else 1.0
+        tip = f"{'the last wave' if last else f'wave {n + 1}'}: {part:.0%} busy"
+        body.append(_box(n * step, 22, step - 2, 60, BAR))
+        body.append(_box(n * step, 22 + 60 * (1 - part), step - 2, 60 * part, _hue(0), tip))
+    left_out = f"the first {shown - 1} of {whole - 1}, and the last; " if whole > shown else ""
+    body.append(_text(0, 98, f"{left_out}the last wave is {w.last_wave_busy:.0%} busy", fill=QUIET, size=11))
     return _svg(622, 104, "Waves of programs, and how busy each is", body)
 
 
