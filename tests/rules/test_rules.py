@@ -123,6 +123,19 @@ def vector(step):
     return {"x_ptr": x, "y_ptr": x, "BLOCK": 1024, "STEP": step}
 
 
+BIG, SMALL, ONE = Tensor.of("fp32", (1 << 22,)), Tensor.of("int8", (1 << 24,)), Tensor.of("fp32", (1,))
+
+
+def summed(n=8192, **constexprs):
+    args = {"x_ptr": SMALL, "y_ptr": BIG, "n": n, "stride": 3, "BLOCK": 1024, "EVEN": True, "WIDE": False}
+    return {"args": {**args, **constexprs}, "grid": (512,)}
+
+
+def gathered(divide):
+    args = {"x_ptr": BIG, "y_ptr": BIG, "width": 1000, "stride": 1024, "STEPS": 64, "BLOCK": 256, "DIVIDE": divide}
+    return {"args": args, "grid": (512,)}
+
+
 ON_64 = {"Q_TILE_SIZE": 64, "K_TILE_SIZE": 64, "num_warps": 4}
 PAIRS = {
     "repeated-tensor-work": (("v6", {"Q_TILE_SIZE": 16, "K_TILE_SIZE": 16, "num_warps": 4}), ("v6", ON_64)),
@@ -158,6 +171,14 @@ PAIRS = {
         ("copy", {"args": vector(8), "grid": (512,)}), ("copy", {"args": vector(1), "grid": (512,)})
     ),
     "bytes-above-needed": (("v6", {"gpu": "h200"}), ("v6", {})),
+    "masked-load": (("sum_rows", summed(EVEN=False)), ("sum_rows", summed(EVEN=False, n=1100))),
+    "int64-in-loop": (("sum_rows", summed(WIDE=True)), ("sum_rows", summed())),
+    "division-in-loop": (("gather", gathered(True)), ("gather", gathered(False))),
+    "atomics-on-few-places": (
+        ("sum_all", {"args": {"x_ptr": BIG, "y_ptr": ONE, "BLOCK": 1024, "FIRST": False}, "grid": (4096,)}),
+        ("sum_all", {"args": {"x_ptr": BIG, "y_ptr": ONE, "BLOCK": 1024, "FIRST": True}, "grid": (4096,)}),
+    ),
+    "short-launch": (("copy", {"args": vector(1), "grid": (10,)}), ("copy", {"args": vector(1), "grid": (4096,)})),
     "bank-conflicts": (
         ("count_values", {"args": {"x_ptr": Tensor.of("int32", (1 << 18,)), "y_ptr": Tensor.of("int32", (1 << 18,)),
                                    "BLOCK": 1024, "BINS": 256}, "grid": (256,)}),

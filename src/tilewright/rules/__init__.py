@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from tilewright.model import Profile
 from tilewright.rules import (
+    atomics,
     barriers,
     exponential,
     global_access,
     grid,
     imbalance,
+    integers,
+    masked_loads,
     masks,
     occupancy,
     pipes,
@@ -37,6 +40,9 @@ RULES: tuple[Rule, ...] = tuple(
         barriers,
         spills,
         global_access,
+        masked_loads,
+        integers,
+        atomics,
         shared_access,
         grid,
         occupancy,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from tilewright import figures
 from tilewright.model import Profile
 from tilewright.rules.finding import Evidence, Finding, Rule
 
+SHORT = 2e-6
 TAIL = 1.1
 MOST_WAVES = 8
 
@@ -26,6 +28,21 @@ def find_small(p: Profile) -> Iterator[Finding]:
         "smaller tiles, or split the loop over more programs (split-K, split-KV) and add up their results",
         sms / blocks,
         "all SMs busy, with the same work",
+    )
+
+
+def find_short(p: Profile) -> Iterator[Finding]:
+    """Find so little work that starting the launch takes longer."""
+    if not p.busy or p.busy[0].seconds >= SHORT:
+        return
+    top = p.busy[0]
+    yield Finding(
+        "short-launch",
+        "so little work that starting the launch takes longer",
+        (Evidence(f"{top.unit}: at least {figures.duration(top.seconds)}, and no unit is busy longer", "modelled"),),
+        "more work in one launch: fuse it with the kernel before or after, batch calls, or replay a CUDA graph",
+        None,
+        "how long a launch takes to start depends on the host and is not modelled",
     )
 
 
@@ -67,6 +84,17 @@ RULES = (
         "batch 1, 8 heads, one query tile: 8 programs for 132 SMs",
         "keys split over 16 programs a head",
         find_small,
+    ),
+    Rule(
+        "short-launch",
+        "Less work than it takes to start a launch",
+        "A GPU takes a few microseconds from one launch to the next, the host often longer. A kernel that "
+        "needs less is not what is waited for.",
+        f"no unit is busy for {1e6 * SHORT:g} us",
+        "the least time of every unit; the threshold is a round figure, not a measurement",
+        "one kernel for each of 40 small vectors",
+        "one kernel over all of them",
+        find_short,
     ),
     Rule(
         "tail-wave",

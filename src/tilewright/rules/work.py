@@ -46,19 +46,17 @@ def at_most(p: Profile, removed: Mapping[str, float]) -> float:
     """Return how much faster a launch can get at most when units have so much less to do.
 
     If time grows with the work of each unit and doubles when all of it doubles, then it shrinks by no more than the
-    largest of the units' own ratios. Units that are hardly busy are left out.
+    largest of the units' own ratios. Units that are hardly busy do not decide: not one that was so before, and of
+    one that becomes so only the time down to there counts.
     """
     units = p.busy
     if not units:
         return 1.0
     longest = units[0].seconds
-    ratios = [1.0]
-    for unit in units:
-        if unit.seconds < COUNTS * longest or unit.key == "dram":
-            continue
-        less = min(removed.get(unit.key, 0.0), unit.amount)
-        ratios.append(unit.amount / max(unit.amount - less, unit.amount / 1000))
-    return max(ratios)
+    left = {u.key: u.seconds * (1 - min(removed.get(u.key, 0.0) / u.amount, 1.0)) for u in units}
+    least = max(COUNTS * max(left.values()), longest / 1000)
+    deciding = [u for u in units if u.seconds >= COUNTS * longest and u.key != "dram"]
+    return max([1.0, *(u.seconds / max(left[u.key], least) for u in deciding)])
 
 
 def unit(p: Profile, key: str) -> Busy | None:

@@ -13,6 +13,7 @@ from tilewright.sass.counters import (
     TensorOps,
     Traffic,
     Unknown,
+    lane_bytes,
     place_of,
     same_file,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "TensorOps",
     "Traffic",
     "Unknown",
+    "lane_bytes",
     "place_of",
     "same_file",
 ]

@@ -40,6 +40,20 @@ def place_of(calls: Sequence[Place], own: str) -> Place | None:
     return next((p for p in calls if same_file(p.file, own)), calls[-1] if calls else None)
 
 
+def lane_bytes(modifiers: Sequence[str]) -> int:
+    """Return the bytes that one lane of a memory access asks for, by its opcode's modifiers (`E`, `128`)."""
+    for modifier in modifiers:
+        if modifier in ("64", "128", "256"):
+            return int(modifier) // 8
+        if modifier in ("U16", "S16", "16", "F16", "BF16"):
+            return 2
+        if modifier in ("U8", "S8", "8"):
+            return 1
+        if modifier in ("F16x2", "F16X2"):
+            return 4
+    return 4
+
+
 @dataclass(frozen=True)
 class Given:
     """A value that the user supplies for what is loaded at a line: `k.py:41=128`."""

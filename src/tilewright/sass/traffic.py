@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.launch import Descriptor, Launch
-from tilewright.sass.counters import COPIES, SECTOR_BYTES, Access
+from tilewright.sass.counters import COPIES, SECTOR_BYTES, Access, lane_bytes
 from tilewright.sass.decode import NotUnderstood, address, predicate_reader
 from tilewright.sass.flow import control_seed, descriptor_registers
 from tilewright.sass.logic import ballot
@@ -160,14 +160,14 @@ class TrafficObserver(Observer):
             whole = whole_access(instruction, requests)
             moved = whole.bytes
             if opcode in _LOCAL:
-                moved = _weigh(lanes.number, machine) * access_bytes(instruction)
+                moved = _weigh(lanes.number, machine) * lane_bytes(instruction.modifiers)
             seen.add(requests=requests, bytes=moved, sectors=whole.sectors, ideal_sectors=whole.ideal_sectors)
             seen.add(wavefronts=whole.wavefronts, ideal_wavefronts=whole.ideal_wavefronts)
             return
         if opcode in UNSIZED:
             seen.add(requests=requests)
             return
-        width = access_bytes(instruction)
+        width = lane_bytes(instruction.modifiers)
         if opcode == "LDGSTS":
             self._copied(machine, instruction, lanes, width, seen)
             for operand in instruction.operands[2:]:
@@ -436,7 +436,7 @@ def whole_access(instruction: Instruction, executed: int) -> Access:
             executed, executed, 128 * wavefronts, wavefronts=wavefronts, ideal_wavefronts=wavefronts
         )
     # A thread's local memory is laid out so that 32 lanes' words lie side by side.
-    width = access_bytes(instruction)
+    width = lane_bytes(instruction.modifiers)
     sectors = executed * 4 * max(width // 4, 1)
     return Access(executed, executed, executed * 32 * width, sectors, sectors)
 
@@ -455,20 +455,6 @@ def broken_sectors(launch: Launch) -> str | None:
         if any(n * size % SECTOR_BYTES for n in spans):
             return f"rows of {name} do not begin or end where sectors of {SECTOR_BYTES} bytes do"
     return None
-
-
-def access_bytes(instruction: Instruction) -> int:
-    """Bytes that one lane accesses."""
-    for modifier in instruction.modifiers:
-        if modifier in ("64", "128", "256"):
-            return int(modifier) // 8
-        if modifier in ("U16", "S16", "16", "F16", "BF16"):
-            return 2
-        if modifier in ("U8", "S8", "8"):
-            return 1
-        if modifier in ("F16x2", "F16X2"):
-            return 4
-    return 4
 
 
 def operand_lines(instruction: Instruction) -> int:
