@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from tilewright.launch import load_case
 from tilewright.sass.count import count
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "counters"))
+from read import code_hash  # noqa: E402
+
 READINGS = [
     json.loads(gzip.decompress((ROOT / f"results/h200_counters_{name}.json.gz").read_bytes()))
     for name in ("read", "rules")
@@ -42,6 +46,8 @@ BROKEN_ROWS = {
     "product_device_descriptors", "product_specialised", "product_loop_specialised", "product_partitioned"
 }  # fmt: skip
 """Cases where tiles of tensor copies begin or end inside a sector: what they fetch is not known."""
+COMPILED_OTHERWISE = {"product_scaled"}
+"""Cases of which ptxas made other code on one of the machines that these tests ran on, by the same versions."""
 
 
 def name_of(row) -> str:
@@ -77,6 +83,14 @@ def counted(compiler):
     return counted
 
 
+def same_code(row, found) -> bool:
+    """Whether what was counted is the code that was read, where the reading holds its hash."""
+    if "code" not in row or row["code"] == code_hash([i.text for i in found.by_instruction]):
+        return True
+    assert name_of(row) in COMPILED_OTHERWISE, "the compiler made other code than was read"
+    return False
+
+
 @pytest.mark.parametrize("row", ROWS, ids=row_id)
 def test_what_was_counted_is_what_was_read(row, counted, published_compiler):
     found, metrics = counted(row), row["metrics"]
@@ -85,6 +99,8 @@ def test_what_was_counted_is_what_was_read(row, counted, published_compiler):
         assert found.instructions is None
         assert reason in found.unknown[0].reason
         assert reason == CLUSTERS or found.unknown[0].place.line
+        return
+    if not same_code(row, found):
         return
     operations = sum(
         value
@@ -116,6 +132,8 @@ def test_what_was_counted_is_what_was_read(row, counted, published_compiler):
 @pytest.mark.parametrize("row", [r for r in ROWS if not unknown_because(r)], ids=row_id)
 def test_every_instruction_is_executed_as_often_as_read(row, counted, published_compiler):
     found = counted(row)
+    if not same_code(row, found):
+        return
     sectors = [0, 0]
     for index, (ours, figures) in enumerate(zip(found.by_instruction, row["instructions"], strict=False)):
         read = dict(zip(COLUMNS, figures, strict=True))
