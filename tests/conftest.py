@@ -1,7 +1,6 @@
 """Shared by every room's tests: one compile cache for the session, one compiler, the flagship, small kernels."""
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chromium import PROGRAM
 from tilewright.compile import Compiled, Compiler
 from tilewright.gpus import load
 from tilewright.launch import find_kernel, load_case, make_launch
@@ -22,7 +22,7 @@ TRITON = tuple(int(part) for part in metadata.version("triton").split(".")[:2])
 REQUIREMENTS = {
     "block_pointers": (TRITON < (3, 8), "needs Triton 3.6 or 3.7: block pointers"),
     "no_block_pointers": (TRITON >= (3, 8), "needs Triton 3.8 or 3.9: no block pointers"),
-    "browser": (bool(shutil.which("chromium") or shutil.which("google-chrome")), "needs Chromium"),
+    "browser": (bool(PROGRAM), "needs Chromium"),
     "published_compiler": (TRITON == (3, 6), "needs Triton 3.6: the published figures are its"),
 }
 """What a test may ask for as a fixture, whether it is there, and the words for its absence."""

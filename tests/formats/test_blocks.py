@@ -71,17 +71,15 @@ def test_nothing_is_further_off_than_its_step(how, numbers):
 
 
 def test_scales_rounded_otherwise():
-    down, near, up = (
-        quantise([10.1, 1.0], replace(SCHEMES["MXFP4"], scale_rounding=r)).scales[0] for r in ("down", "nearest-even", "up")
-    )
-    assert (down, near, up) == (2.0, 2.0, 4.0)
+    roundings = ("down", "nearest-even", "up")
+    mxfp4 = [replace(SCHEMES["MXFP4"], scale_rounding=r) for r in roundings]
+    assert [quantise([10.1, 1.0], how).scales[0] for how in mxfp4] == [2.0, 2.0, 4.0]
     assert quantise([8.0], replace(SCHEMES["MXFP4"], scale_rounding="up")).scales[0] == 2.0
     assert quantise([11.9], replace(SCHEMES["MXFP4"], scale_rounding="nearest-even")).scales[0] == 4.0
-    stored = [
-        FORMATS["E4M3"].decode(quantise([0.47] + [0.0] * 15 + [10.1], replace(SCHEMES["NVFP4"], scale_rounding=r)).scale_codes)[0]
-        for r in ("down", "nearest-even", "up")
-    ]  # 20.848 before rounding
-    assert stored == [20, 20, 22]
+    nvfp4 = [replace(SCHEMES["NVFP4"], scale_rounding=r) for r in roundings]
+    stored = [quantise([0.47] + [0.0] * 15 + [10.1], how).scale_codes for how in nvfp4]
+    # 20.848 before it is rounded.
+    assert [FORMATS["E4M3"].decode(codes)[0] for codes in stored] == [20, 20, 22]
 
 
 def test_bits():

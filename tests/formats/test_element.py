@@ -1,4 +1,4 @@
-"""Element formats: against ml_dtypes on every code and on random and adversarial numbers, and against what they must be."""
+"""Element formats: against ml_dtypes on every code random and adversarial numbers, and what must be."""
 
 import ml_dtypes
 import numpy as np

@@ -1,16 +1,12 @@
 """`tilewright report` and `plot`: what the page holds, and what a browser makes of it.
 
-The browser is Chromium without a head. It runs the page with a script of the test behind it, which clicks and writes
-what it sees into the document; the pictures of the page stay in build/pictures.
+The browser is Chromium without a head; the pictures of the pages stay in build/pictures.
 """
 
 import base64
 import gzip
 import json
 import re
-import shutil
-import subprocess
-from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,9 +14,9 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from chromium import WIDTHS, chromium, keep_picture, watched
+
 CASE = "cases/flash_attention/case.py"
-WIDTHS = (1280, 390)
 EMPTY = {"meta", "br", "link", "img", "input"}
 
 
@@ -222,24 +218,12 @@ class TestPlot:
 
 
 WATCH = """
-<script>
-"use strict";
-const seen = { errors: [], width: innerWidth };
-addEventListener("error", (event) => seen.errors.push(event.message));
-const until = async (met) => { while (!met()) await new Promise((done) => setTimeout(done, 10)); };
-addEventListener("load", async () => {
-  const visible = (e) => e.getClientRects().length > 0;
   const pane = document.querySelector("[role=tabpanel]:not([hidden])");
   const rows = (p) => [...p.querySelectorAll("tr.on")].map((row) => Number(row.dataset.l));
   const source = document.querySelector("[aria-label=Source]");
   await until(() => rows(pane).length);
-  seen.overflow = document.documentElement.scrollWidth - innerWidth;
-  seen.spilling = [...document.querySelectorAll("main p, main li, h1, h2, h3, h4")]
-    .filter((e) => visible(e) && !e.classList.contains("unseen") && e.getBoundingClientRect().right > innerWidth + 1)
-    .map((e) => e.textContent.slice(0, 60));
   seen.hot = rows(source);
-  const line = source.querySelector("tr[data-l='HOT']");
-  line.click();
+  source.querySelector("tr[data-l='62']").click();
   seen.clicked = [...new Set(rows(pane))];
   seen.seen = pane.querySelector("tr.on").getBoundingClientRect().top - pane.getBoundingClientRect().top;
   seen.height = pane.clientHeight;
@@ -249,52 +233,17 @@ addEventListener("load", async () => {
   const ptx = document.querySelector("[role=tabpanel]:not([hidden])");
   await until(() => rows(ptx).length);
   seen.ptx = [...new Set(rows(ptx))];
-  const other = [...ptx.querySelectorAll("tr[data-l]")].find((r) => r.dataset.l !== "HOT");
+  const other = [...ptx.querySelectorAll("tr[data-l]")].find((r) => r.dataset.l !== "62");
   other.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
   seen.back = [rows(source), Number(other.dataset.l)];
   const link = document.querySelector("a[data-line]");
   if (link) { link.click(); seen.link = [Number(link.dataset.line), rows(source)]; }
-  seen.unnamed = [...document.querySelectorAll("button, a, svg, [role=region], [role=tabpanel]")]
-    .filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label"))).length;
-  const out = document.createElement("pre");
-  out.id = "seen";
-  out.textContent = JSON.stringify(seen);
-  document.body.append(out);
-});
-</script>
 """
-
-
-FRAME = """<!DOCTYPE html><html><head><style>body {{ margin: 0 }} iframe {{ border: 0; display: block }}</style></head>
-<body><iframe width="{width}" height="{height}" srcdoc="{page}"></iframe><script>
-setInterval(() => {{
-  const seen = document.querySelector("iframe").contentDocument.getElementById("seen");
-  if (seen && !document.getElementById("seen")) document.body.append(seen.cloneNode(true));
-}}, 10);
-</script></body></html>"""
-"""A page in a frame, as the browser's own window is never narrower than 500 px."""
-
-
-def chromium(*words):
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    common = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"]
-    common += ["--virtual-time-budget=20000"]
-    return subprocess.run([program, *common, *words], capture_output=True, text=True, timeout=120, check=True)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_in_a_browser(page, width, tmp_path, browser):
-    frame = tmp_path / "watched.html"
-    text = page.read_text()
-    watched = text.replace("</main><script>", f"</main>{WATCH.replace('HOT', '62')}<script>", 1)
-    frame.write_text(FRAME.format(width=width, height=900, page=escape(watched)))
-    done = chromium(f"--window-size={max(WIDTHS)},900", "--dump-dom", frame.as_uri())
-    assert "CONSOLE" not in done.stderr, done.stderr
-    seen = json.loads(unescape(re.findall(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)[-1]))
-    assert seen["errors"] == []
-    assert seen["width"] == width
-    assert seen["overflow"] <= 0
-    assert seen["spilling"] == []
+    seen = watched(page.read_text(), width, WATCH, tmp_path)
     assert seen["hot"] == [62]
     assert seen["clicked"] == [62]
     assert 0 <= seen["seen"] < seen["height"]
@@ -302,22 +251,13 @@ def test_in_a_browser(page, width, tmp_path, browser):
     assert seen["ptx"] == [62]
     assert seen["back"][0] == [seen["back"][1]]
     assert "link" not in seen or seen["link"][1] == [seen["link"][0]]
-    assert seen["unnamed"] == 0
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pictures_are_kept(page, width, dark, browser, tmp_path):
-    folder = ROOT / "build" / "pictures"
-    folder.mkdir(parents=True, exist_ok=True)
     name = "two" if page.read_text().count("<section") > 1 else "one"
-    file = folder / f"report-of-{name}-{width}-{'dark' if dark else 'light'}.png"
-    frame = tmp_path / "framed.html"
-    height = 2600
-    frame.write_text(FRAME.format(width=width, height=height, page=escape(page.read_text())))
-    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    chromium(f"--window-size={width},{height}", scheme, f"--screenshot={file}", frame.as_uri())
-    assert file.stat().st_size > 50_000
+    assert keep_picture(page.read_text(), f"report-of-{name}", width, dark, tmp_path).stat().st_size > 50_000
 
 
 def test_printed_pages_hold_the_source(pages, browser, tmp_path):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tilewright.byhand.trace import Array, Recorder, Trace, Value
+from tilewright.byhand.trace import Array, Recorder, Table, Trace, Value
 from tilewright.byhand.values import Parameter, Values, Walkthrough
 from tilewright.formats import FORMATS, SCHEMES, ElementFormat, Quantised, Scheme, element, quantise
 from tilewright.formats.blocks import SCALE_ROUNDINGS
@@ -25,23 +26,16 @@ def work(values: Values) -> Trace:
     log = Recorder()
     _grid(log, one)
     _long_form(log, one, number)
-    results: dict[str, Value] = {}
-    for name in SCHEMES:
-        how = _chosen(SCHEMES[name], values)
-        held = quantise(tensor, how)
-        _scheme(log, held)
-        for key, value in held.measures().items():
-            results[f"{name} {key}"] = "nothing was lost" if value is None else value
+    held = {name: quantise(tensor, _chosen(how, values)) for name, how in SCHEMES.items()}
+    for one_held in held.values():
+        _scheme(log, one_held)
     parts = _parts(len(tensor))
-    for name in SCHEMES:
-        held = quantise(tensor, _chosen(SCHEMES[name], values))
-        for part, at in parts:
-            of = held.measures(at)
-            results[f"{name} mse of {part}"], results[f"{name} zeroed of {part}"] = of["mse"], of["zeroed"]
-    results |= _layouts(log, tensor, parts)
-    results |= _bits(log, len(tensor))
-    results |= _gradients(log)
-    _scoreboard(log, results)
+    results: dict[str, Value] = {
+        "scoreboard": _scoreboard(log, held, parts),
+        "layouts of four bits, mse with ideal scales": _layouts(log, tensor, parts),
+        "bits": _bits(log, len(tensor)),
+        "small gradients": _gradients(log),
+    }
     lessons = (
         "A scale for few values follows them closely and costs bits; a power of two is cheap and "
         "loses up to a factor of 2.",
@@ -60,8 +54,8 @@ def _chosen(how: Scheme, values: Values) -> Scheme:
 
 
 def _parts(count: int) -> list[tuple[str, slice]]:
-    """The blocks of 16 by letter: A, B, ..."""
-    return [(chr(ord("A") + n), slice(16 * n, 16 * n + 16)) for n in range(min(-(-count // 16), 26))]
+    """The first blocks of 16 by letter: A, B, ..."""
+    return [(chr(ord("A") + n), slice(16 * n, 16 * n + 16)) for n in range(min(-(-count // 16), 4))]
 
 
 def _grid(log: Recorder, one: ElementFormat) -> None:
@@ -158,69 +152,68 @@ _WHY = {
 }
 
 
-def _layouts(log: Recorder, tensor: Array, parts: Sequence[tuple[str, slice]]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    outputs: dict[str, Value] = {}
+def _scoreboard(log: Recorder, held: dict[str, Quantised], parts: Sequence[tuple[str, slice]]) -> Table:
+    names = [f"{what} of {part}" for part, _ in parts for what in ("mse", "zeroed")]
+    rows = {}
+    for scheme_name, one in held.items():
+        every = one.measures()
+        noise = math.inf if every["sqnr_db"] is None else every["sqnr_db"]
+        of_parts = [figure for _, at in parts for m in (one.measures(at),) for figure in (m["mse"], m["zeroed"])]
+        rows[scheme_name] = (every["mse"], every["max_abs"], noise, every["zeroed"], *of_parts)
+    table = Table(("mse", "max_abs", "sqnr_db", "zeroed", *names), rows)
+    log.step(
+        "the scoreboard",
+        "mean squared error, largest error, signal to noise, values that became 0; of all and of each block of 16",
+        {"schemes": ", ".join(SCHEMES)},
+        {"scoreboard": table},
+        "Fewer bits lose more; how the scale is made decides how much.",
+    )
+    return table
+
+
+def _layouts(log: Recorder, tensor: Array, parts: Sequence[tuple[str, slice]]) -> Table:
+    rows = {}
     for name in LAYOUTS:
         held = quantise(tensor, Scheme(name, FORMATS[name], 16, "fp32"))
-        errors = [held.measures()["mse"], *(held.measures(at)["mse"] for _, at in parts)]
-        found[f"{name} with ideal scales"] = np.array(errors)
-        outputs[name] = np.array(errors)
+        rows[name] = (held.measures()["mse"], *(held.measures(at)["mse"] for _, at in parts))
+    table = Table(("all", *(part for part, _ in parts)), rows)
     log.step(
         "four bits, spent otherwise",
         "blocks of 16, s = amax / largest (not rounded): mean squared error of all, then of each block",
         {"layouts": ", ".join(LAYOUTS)},
-        outputs,
+        {"mse": table},
         "E1M2 and INT4 have the same even grid. One exponent bit more or less decides between reach and evenness.",
     )
-    return found
+    return table
 
 
-def _bits(log: Recorder, count: int) -> dict[str, Value]:
+def _bits(log: Recorder, count: int) -> Table:
     large = 4096 * 4096
-    found: dict[str, Value] = {}
-    for name, how in SCHEMES.items():
-        if name == "FP8_E5M2":
-            continue
-        short = name.partition("_")[0]
-        found[f"bits for {count} values, {short}"] = how.bits(count)
-        found[f"bits per value of 4096x4096, {short}"] = how.bits(large) / large
+    kept = {name.partition("_")[0]: how for name, how in SCHEMES.items() if name != "FP8_E5M2"}
+    rows = {name: (how.bits(count), how.bits(large) / large) for name, how in kept.items()}
+    table = Table((f"bits for {count} values", "bits per value of 4096x4096"), rows)
     log.step(
         "what it costs",
         "element bits + block scale bits / block + tensor scale bits / values",
         {"values": count},
-        found,
+        {"bits": table},
         "Scales count: MXFP4 has 8 bits for 32 values, NVFP4 8 for 16 and 32 for the tensor.",
     )
-    return found
+    return table
 
 
-def _gradients(log: Recorder) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for number in (1e-3, 1e-5):
-        for name in ("E4M3", "E5M2"):
-            found[f"{number:g} in {name}"] = float(FORMATS[name].round(number))
+def _gradients(log: Recorder) -> Table:
+    formats = ("E4M3", "E5M2")
+    rows = {f"{number:g}": tuple(float(FORMATS[f].round(number)) for f in formats) for number in (1e-3, 1e-5)}
+    table = Table(formats, rows)
     log.step(
         "small gradients",
         "nearest number of the grid",
-        {"E4M3, least above 0": FORMATS["E4M3"].least, "E5M2, least above 0": FORMATS["E5M2"].least},
-        found,
+        {f"{name}, least above 0": FORMATS[name].least for name in formats},
+        {"held": table},
         "E5M2 has two mantissa bits and reaches further down: it is the one for gradients.",
     )
-    return found
-
-
-def _scoreboard(log: Recorder, results: dict[str, Value]) -> None:
-    rows = {
-        name: np.array([results[f"{name} {k}"] for k in ("mse", "max_abs")], dtype=float) for name in SCHEMES
-    }
-    log.step(
-        "the scoreboard",
-        "mean squared error, largest error",
-        {"schemes": ", ".join(SCHEMES)},
-        rows,
-        "Fewer bits lose more; how the scale is made decides how much.",
-    )
+    return table
 
 
 WALKTHROUGH = Walkthrough(
@@ -228,7 +221,7 @@ WALKTHROUGH = Walkthrough(
     "Number formats",
     "FP8, FP4, MXFP4 and NVFP4: grids, one number, a tensor in every scheme, what is lost and what it costs",
     (
-        Parameter("tensor", "vector", A + B, "the values; blocks of 16 are called A, B, ..."),
+        Parameter("tensor", "vector", A + B, "the values; the first blocks of 16 are called A to D"),
         Parameter("number", "number", 10.1, "a number that is converted in long form"),
         Parameter("element", "choice", "E2M1", "the format that it is converted to", choices=tuple(FORMATS)),
         Parameter("mxfp4_scale", "choice", "down", "how MXFP4's scales are rounded", choices=SCALE_ROUNDINGS),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tilewright.byhand.trace import Array, Trace, Value
+from tilewright.byhand.trace import Array, Table, Trace, Value
 from tilewright.byhand.values import Walkthrough
 from tilewright.report.page import WIDTH, Page
 
@@ -54,6 +54,11 @@ def print_parameters(page: Page, walkthrough: Walkthrough) -> None:
 
 def _print_values(page: Page, values: Mapping[str, Value], mark: str) -> None:
     for name, value in values.items():
+        if isinstance(value, Table):
+            page.line(f"{mark}{name}:")
+            rows = [(row, *map(number, figures)) for row, figures in value.rows.items()]
+            page.table(rows, head=("", *value.columns), right=range(1, len(value.columns) + 1))
+            continue
         lines = list(_lines(value))
         first = f"{mark}{name} = {lines[0]}"
         if len(lines) == 1 and len(first) <= WIDTH:
@@ -66,7 +71,7 @@ def _print_values(page: Page, values: Mapping[str, Value], mark: str) -> None:
                 page.paragraph(line, mark=" " * (len(mark) + 4))
 
 
-def _lines(value: Value) -> Iterator[str]:
+def _lines(value: Array | float | str) -> Iterator[str]:
     """Yield one line for a number or a vector, one for each row of a matrix, columns under each other."""
     if not isinstance(value, np.ndarray):
         if isinstance(value, bool):

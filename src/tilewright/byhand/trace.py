@@ -11,8 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Value = Array | float | int | str | bool
-"""A tensor, a number, or words."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures by name: a row of them for each name, in the order of the columns."""
+
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[float, ...]]
+
+    def at(self, row: str, column: str) -> float:
+        """Return one figure."""
+        return self.rows[row][self.columns.index(column)]
+
+
+Value = Array | Table | float | int | str | bool
+"""A tensor, a table, a number, or words."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,8 @@ def plain(value: Value) -> Any:
     """Return lists and Python numbers; what JSON has no number for becomes `nan`, `inf` or `-inf`."""
     if isinstance(value, np.ndarray):
         return [plain(v) for v in value]
+    if isinstance(value, Table):
+        return {"columns": list(value.columns), "rows": {k: [plain(v) for v in row] for k, row in value.rows.items()}}
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):

@@ -114,8 +114,8 @@ class ElementFormat:
     def encode(self, numbers: ArrayLike, rounding: str = "nearest-even", saturate: bool = True) -> Codes:
         """Return the code of each number, rounded.
 
-        `nearest-even` takes the even code of two that are equally near (E8M0: the larger). What is too large becomes the largest finite
-        number, or, without `saturate`, what the format has for it (infinity, NaN; whole numbers and formats without
+        `nearest-even` takes the even code of two that are equally near (E8M0: the larger). What is too large becomes
+        the largest finite number, or, without `saturate`, what the format has for it: infinity or NaN (those without
         either saturate always). NaN stays NaN, and raises FormatError where the format has none; so do negative
         numbers and 0 in E8M0.
         """

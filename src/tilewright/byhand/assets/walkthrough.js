@@ -34,9 +34,27 @@ function table(rows, parent) {
     }
   }
 }
+function named(value, parent) {
+  const scroll = make("div", undefined, parent);
+  scroll.className = "scroll";
+  const body = make("table", undefined, scroll);
+  const head = body.insertRow();
+  for (const title of ["", ...value.columns]) make("th", title, head).scope = "col";
+  for (const [title, figures] of Object.entries(value.rows)) {
+    const row = body.insertRow();
+    make("th", title, row).scope = "row";
+    for (const figure of figures) row.insertCell().textContent = number(figure);
+  }
+}
 function show(name, value, parent) {
   const box = make("div", undefined, parent);
   box.className = "value";
+  if (value && value.rows) {
+    box.classList.add("wide");
+    make("span", name, box);
+    named(value, box);
+    return;
+  }
   if (!isList(value)) {
     box.classList.add("inline");
     make("span", name, box);
@@ -163,7 +181,8 @@ by("given").querySelector("form").addEventListener("submit", (event) => {
   work(fieldValues());
 });
 by("published").addEventListener("click", () => work({}));
-if (!content.served) {
+if (content.served) by("given").open = true;
+else {
   for (const button of by("given").querySelectorAll("button")) button.remove();
   by("problem").className = "quiet";
   by("problem").removeAttribute("role");
