@@ -13,7 +13,6 @@ import pytest
 
 from tilewright.byhand import WALKTHROUGHS, find
 from tilewright.byhand.attention import attend, causal, softmax
-from tilewright.byhand.online_softmax import online_pass
 from tilewright.byhand.values import BadValue
 from tilewright.report.schema import schema
 
@@ -57,19 +56,6 @@ class TestOnlineSoftmax:
         e = np.exp(np.array(x, float) - max(x))
         np.testing.assert_allclose(found["y"], e / e.sum(), rtol=1e-12)
 
-    def test_without_the_rescale_it_is_wrong(self, monkeypatch):
-        def broken(x, tile):
-            m, d, seen = -np.inf, 0.0, []
-            for start in range(0, len(x), tile):
-                m = max(m, x[start : start + tile].max())
-                d += np.exp(x[start : start + tile] - m).sum()
-                seen.append((m, d))
-            return seen
-
-        monkeypatch.setattr("tilewright.byhand.online_softmax.online_pass", broken)
-        with pytest.raises(AssertionError):
-            self.test_published_figures()
-        assert online_pass(np.array([1.0, 6.0]), 1)[-1][1] == pytest.approx(1 + np.exp(-5))
 
 
 class TestFlashAttention:
@@ -96,17 +82,6 @@ class TestFlashAttention:
     def test_bytes_of_a_full_matrix(self):
         assert results("flash-attention", N=4096, D=64, bytes=2)["bytes of scores"] == 4096 * 4096 * 2
 
-    def test_an_output_that_is_not_rescaled_is_wrong(self, monkeypatch):
-        import tilewright.byhand.flash_attention as module
-
-        def broken(logits, v, tile):
-            for m, d, o in right(logits, v, tile):
-                yield m, d, o + 1e-3
-
-        right = module.tiles
-        monkeypatch.setattr(module, "tiles", broken)
-        with pytest.raises(AssertionError):
-            self.test_published_figures()
 
 
 class TestKvCache:
@@ -166,15 +141,9 @@ class TestBatchedInference:
         # 209.4, published as about 210.
         assert found["most tokens per second of one user"] == pytest.approx(210, abs=1)
         assert round(found["users until the ridge"], -2) == 300
+        assert found["on-chip memory, MB"] == 33
         eight = results("batched-inference", x=[[[1, 0]]] * 8, K_hist=[[[1, 0]]] * 8)
         assert eight["FLOP per byte of this batch"] == 8
-
-    def test_without_the_mask_a_token_sees_the_one_after_it(self, monkeypatch):
-        monkeypatch.setattr(
-            "tilewright.byhand.batched_inference.causal", lambda queries, keys: np.ones((queries, keys), bool)
-        )
-        with pytest.raises(AssertionError):
-            self.test_published_figures()
 
     def test_users_of_different_lengths(self):
         trace = find("batched-inference").run(
@@ -212,21 +181,6 @@ class TestPagedAttention:
     def test_blocks_of_16_waste_15_slots_at_most(self):
         trace = find("paged-attention").run()
         assert step(trace, "against one reserved stretch").outputs["at most with blocks of 16"] == 15
-
-    def test_a_reference_that_is_not_dropped_is_seen(self, monkeypatch):
-        from tilewright.engine import BlockManager
-
-        right = BlockManager.append
-
-        def broken(self, sequence, tokens=1):
-            copies = right(self, sequence, tokens)
-            for copy in copies:
-                self._references[copy.source] += 1
-            return copies
-
-        monkeypatch.setattr(BlockManager, "append", broken)
-        with pytest.raises(AssertionError):
-            self.test_copy_on_write_as_published()
 
     @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6])
     def test_blocks_give_attention_over_one_matrix(self, length):
@@ -362,6 +316,10 @@ class TestLora:
         # The paper's "about 17 M, 10,000 times fewer"; q and v of 96 layers at rank 4 are 18.9 M.
         assert found["trained"] == 96 * 2 * 2 * 12288 * 4 == 18_874_368
         assert found["times fewer"] == pytest.approx(10_000, rel=0.1)
+
+    def test_alpha_is_over_the_rank(self):
+        given = {"B": [[0.4, 0], [0.2, 0]], "A": [[0.25, -0.5, 0.1], [0, 0, 0]], "alpha": 6}
+        same(results("lora", **given)["h"], [19 - 3 * 1.8, 31 - 3 * 0.9])
 
     def test_gradients_are_those_of_small_steps(self):
         rng = np.random.default_rng(3)

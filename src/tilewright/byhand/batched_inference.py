@@ -150,13 +150,15 @@ def _roofline(log: Recorder, values: Values, users: int) -> dict[str, float]:
         "most tokens per second of one user": 1 / seconds,
         "FLOP per byte of this batch": 2 * users / size,
         "users until the ridge": ridge * size / 2,
+        "on-chip memory, MB": values.whole("sms") * values.whole("kb_per_sm") / 1024,
     }
     log.step(
         "why batches pay",
         "2 FLOP a weight and user, over its bytes; ridge = FLOP/s over bytes/s",
         {"TFLOP/s": tflops, "TB/s": tbps, "weights": parameters, "bytes a weight": size, "users": users},
         found,
-        "A token reads every weight. One user leaves the tensor cores idle; each further user shares the read.",
+        "A token reads every weight. One user leaves the tensor cores idle; each further user shares the read. "
+        "On-chip memory holds a tile of the weights, never the model.",
     )
     return found
 
@@ -180,6 +182,8 @@ WALKTHROUGH = Walkthrough(
         Parameter("scaled", "flag", False, "divide scores by the root of the head dimension"),
         Parameter("tflops", "number", 990.0, "tensor TFLOP/s of the GPU (H100, bf16)", least=0.001),
         Parameter("memory_tbps", "number", 3.35, "memory bandwidth of the GPU in TB/s", least=0.001),
+        Parameter("sms", "whole", 132, "streaming multiprocessors of the GPU", least=1),
+        Parameter("kb_per_sm", "whole", 256, "shared memory and L1 of each, in KB", least=1),
         Parameter("billion_parameters", "number", 8.0, "size of the model", least=0.001),
         Parameter("bytes", "whole", 2, "bytes a weight", least=1),
     ),
