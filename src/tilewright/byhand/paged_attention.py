@@ -35,7 +35,7 @@ def work(values: Values) -> Trace:
     results |= _fragmentation(log, values, manager)
     lessons = (
         "Nothing is reserved: a sequence takes a block when the one before is full.",
-        f"At most {size - 1} slot{'s' if size != 2 else ''} of a sequence are empty, whatever its length.",
+        f"Of a sequence at most block_size - 1 slots are empty, here {size - 1}, whatever its length.",
         "Blocks that are shared are only read; who wants to write into one gets a copy.",
     )
     return Trace(WALKTHROUGH.name, WALKTHROUGH.title, values.shown(), tuple(log.steps), results, lessons)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -44,12 +45,12 @@ def print_parameters(page: Page, walkthrough: Walkthrough) -> None:
     """Print the values that a worked example takes, with those of the published one."""
     page.title(walkthrough.title, "values, for --set NAME=VALUE or a file")
     page.line()
-    given = walkthrough.values({}).shown()
     for p in walkthrough.parameters:
         kind = f"one of {', '.join(p.choices)}" if p.choices else p.kind
         page.title(f"  {p.name}", kind)
         page.paragraph(p.doc, mark="      ")
-        _print_values(page, {"published": given[p.name]}, "      ")
+        text = p.default if isinstance(p.default, str) else json.dumps(p.default)
+        page.paragraph(f"published: {p.name}={text}", mark="      ")
 
 
 def _print_values(page: Page, values: Mapping[str, Value], mark: str) -> None:
@@ -81,7 +82,8 @@ def _lines(value: Array | float | str) -> Iterator[str]:
     elif value.ndim == 1:
         yield "[" + " ".join(number(v) for v in value) + "]"
     elif value.ndim == 2:
-        yield from _rows(value)
+        # Without brackets one row would look like a vector.
+        yield from _rows(value) if len(value) > 1 else [f"[[{' '.join(number(v) for v in value[0])}]]"]
     else:
         for n, part in enumerate(value):
             rows = list(_rows(part))
