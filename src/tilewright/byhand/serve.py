@@ -53,6 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MOST_BYTES:
+            # What is on its way is taken in, so that the answer is read and not a broken connection.
+            self.rfile.read(min(int(length), 8 * MOST_BYTES) if length.isdigit() else 0)
             said = f"expected at most {MOST_BYTES:,} bytes of numbers"
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": said})
             return

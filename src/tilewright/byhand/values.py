@@ -134,9 +134,9 @@ def _tensor(name: str, rank: int, given: Any) -> Array:
     numbers = _numbers(name, given)
     shape = _shape(name, numbers)
     if len(shape) != rank:
-        raise BadValue(
-            f"{name} must have {rank} dimension{'s' if rank > 1 else ''}, found {len(shape)}: {given!r}"
-        )
+        hint = f"; as one row: [{given!r}]" if (len(shape), rank) == (1, 2) else ""
+        many = "s" if rank > 1 else ""
+        raise BadValue(f"{name} must have {rank} dimension{many}, found {len(shape)}: {given!r}{hint}")
     array = np.array(numbers, dtype=np.float64).reshape(shape)
     if array.size == 0:
         raise BadValue(f"{name} is empty: expected at least one value")
