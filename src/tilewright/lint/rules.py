@@ -1,0 +1,20 @@
+"""All rules of lint, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from tilewright.errors import TilewrightError, did_you_mean
+from tilewright.lint import block_pointers, launches, values
+from tilewright.lint.mistake import LintRule
+
+UNUSED_IGNORE = "unused-ignore"
+RULES: tuple[LintRule, ...] = (*values.RULES, *block_pointers.RULES, *launches.RULES)
+_BY_ID = {r.id: r for r in RULES}
+
+
+def rule(name: str) -> LintRule:
+    """Return the rule of an id; raise TilewrightError if there is none."""
+    if name not in _BY_ID:
+        raise TilewrightError(
+            f"no rule {name!r}{did_you_mean(name, _BY_ID)}; `tilewright lint --list` lists them"
+        )
+    return _BY_ID[name]

@@ -1,0 +1,342 @@
+"""A source file as lint sees it: its kernels with their parameters and assignments, and the places that launch them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+DECORATORS = ("autotune", "heuristics")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function under @triton.jit or @gluon.jit, with its @triton.autotune where it has one."""
+
+    node: ast.FunctionDef
+    constexprs: frozenset[str]
+    parameters: tuple[str, ...]
+    autotune: ast.Call | None
+    heuristics: tuple[ast.Call, ...]
+    file: SourceFile = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.node.name
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the body."""
+        return tuple(node for statement in self.node.body for node in ast.walk(statement))
+
+    @cached_property
+    def assigned(self) -> Mapping[str, tuple[ast.expr, ...]]:
+        """What each name is set to, in order; what a loop or a tuple sets is an unknown, `ast.Name('?')`."""
+        found: dict[str, list[ast.expr]] = {}
+        unknown = ast.Name("?", ast.Load())
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        found.setdefault(target.id, []).append(node.value)
+                    else:
+                        for name in _names(target):
+                            found.setdefault(name, []).append(unknown)
+            elif (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Name)
+                and node.value is not None
+            ):
+                found.setdefault(node.target.id, []).append(node.value)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                grown = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+                found.setdefault(node.target.id, []).append(ast.copy_location(grown, node))
+            elif isinstance(node, ast.For):
+                for name in _names(node.target):
+                    found.setdefault(name, []).append(unknown)
+        return {name: tuple(values) for name, values in found.items()}
+
+    @cached_property
+    def loops(self) -> tuple[ast.For | ast.While, ...]:
+        """Its loops, those around others first; `tl.static_range` is unrolled and none."""
+        found = [n for n in self.nodes if isinstance(n, (ast.For, ast.While))]
+        return tuple(n for n in found if not (isinstance(n, ast.For) and self.tl(n.iter) == "static_range"))
+
+    @cached_property
+    def calls(self) -> tuple[tuple[str, ast.Call], ...]:
+        """Every call of triton.language's, with its name."""
+        named = ((self.tl(node), node) for node in self.nodes if isinstance(node, ast.Call))
+        return tuple((name, node) for name, node in named if name)
+
+    def named(self, *names: str) -> Iterator[ast.Call]:
+        """Yield the calls of these functions of triton.language."""
+        return (node for name, node in self.calls if name in names)
+
+    def tl(self, node: ast.AST | None) -> str:
+        """Return which function of triton.language a call calls, or an empty string."""
+        return self.file.tl(node)
+
+    def value(self, name: str) -> ast.expr | None:
+        """Return what a name is set to, if that happens once and it is no parameter."""
+        values = self.assigned.get(name, ())
+        return values[0] if len(values) == 1 and name not in self.parameters else None
+
+    def resolve(self, node: ast.expr | None) -> ast.expr | None:
+        """Follow a name to what it is set to, where that is one thing; other expressions stay as they are."""
+        for _ in range(8):
+            if not isinstance(node, ast.Name) or (value := self.value(node.id)) is None:
+                break
+            node = value
+        return node
+
+    def is_program_id(self, node: ast.expr | None) -> int | None:
+        """Return the axis where an expression is `tl.program_id(axis)`, or cast from it; else None."""
+        node = self.resolve(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            return self.is_program_id(node.func.value)
+        if isinstance(node, ast.Call) and self.tl(node) == "program_id":
+            axis = argument(node, 0, "axis")
+            if isinstance(axis, ast.Constant) and isinstance(axis.value, int):
+                return axis.value
+        return None
+
+    def parts(self, node: ast.expr | None) -> Iterator[ast.AST]:
+        """Yield every node that an expression is made of, names followed to what they are set to once."""
+        seen: set[str] = set()
+        left: list[ast.AST] = [node] if node is not None else []
+        while left:
+            for part in ast.walk(left.pop()):
+                yield part
+                if isinstance(part, ast.Name) and part.id not in seen:
+                    seen.add(part.id)
+                    value = self.value(part.id)
+                    if value is not None:
+                        left.append(value)
+
+    def pointer(self, node: ast.expr | None) -> str | None:
+        """Return the parameter that a pointer expression is made from: the leftmost of sums, through names."""
+        seen: set[str] = set()
+        while node is not None:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+                node = node.left
+            elif isinstance(node, ast.Name):
+                if node.id in self.parameters:
+                    return node.id
+                values = self.assigned.get(node.id, ())
+                if node.id in seen or not values:
+                    return None
+                seen.add(node.id)
+                node = values[0]
+            elif isinstance(node, ast.Call) and self.tl(node) == "make_block_ptr":
+                node = argument(node, 0, "base")
+            else:
+                return None
+        return None
+
+
+@dataclass(frozen=True)
+class LaunchSite:
+    """`kernel[grid](...)` in host code: the kernel if it is of this file, the grid's axes if they can be seen."""
+
+    node: ast.Call
+    name: str
+    kernel: Kernel | None
+    grid: tuple[ast.expr, ...] | None
+    function: ast.FunctionDef | None
+    tests: tuple[ast.expr, ...]
+    """The conditions of the `if`s around it, inside its function."""
+
+
+class SourceFile:
+    """One parsed file. Raises SyntaxError where it is not Python."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.lines = text.splitlines()
+        self.tree = ast.parse(text)
+        self._modules: dict[str, str] = {}
+        self._functions: dict[str, str] = {}
+        for node in ast.walk(self.tree):
+            self._read_import(node)
+
+    def _read_import(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.split(".")[0] == "triton":
+                    self._modules[name.asname or name.name.split(".")[0]] = (
+                        name.name if name.asname else "triton"
+                    )
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "triton":
+            for name in node.names:
+                whole = f"{node.module}.{name.name}"
+                self._modules[name.asname or name.name] = whole
+                self._functions[name.asname or name.name] = whole
+
+    def whole_name(self, node: ast.AST | None) -> str:
+        """Return an expression's dotted name with imports followed: `tl.load` is `triton.language.load`."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        first = self._modules.get(node.id) or self._functions.get(node.id) or node.id
+        return ".".join([first, *reversed(parts)])
+
+    def tl(self, node: ast.AST | None) -> str:
+        """Return which function of triton.language a call calls, or an empty string."""
+        if not isinstance(node, ast.Call):
+            return ""
+        name = self.whole_name(node.func)
+        for module in ("triton.language.", "triton.experimental.gluon.language."):
+            if name.startswith(module) and "." not in name.removeprefix(module):
+                return name.removeprefix(module)
+        return ""
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Every function that Triton compiles."""
+        found = []
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            names = [
+                (self.whole_name(d.func if isinstance(d, ast.Call) else d), d) for d in node.decorator_list
+            ]
+            if not any(name in ("triton.jit", "triton.experimental.gluon.jit") for name, _ in names):
+                continue
+            calls = {name.rpartition(".")[2]: d for name, d in names if isinstance(d, ast.Call)}
+            autotune = calls.get("autotune")
+            found.append(
+                Kernel(
+                    node,
+                    frozenset(a.arg for a in _arguments(node) if _is_constexpr(a.annotation)),
+                    tuple(a.arg for a in _arguments(node)),
+                    autotune,
+                    tuple(d for name, d in names if isinstance(d, ast.Call) and name.endswith(".heuristics")),
+                    self,
+                )
+            )
+        return tuple(found)
+
+    @cached_property
+    def kernel_of(self) -> Mapping[str, Kernel]:
+        """Kernels by name; of two with one name neither."""
+        names = [k.name for k in self.kernels]
+        return {k.name: k for k in self.kernels if names.count(k.name) == 1}
+
+    @cached_property
+    def called_by_kernels(self) -> frozenset[str]:
+        """Names that kernels call: their arguments may be constexprs of the caller."""
+        return frozenset(
+            node.func.id
+            for kernel in self.kernels
+            for node in kernel.nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        )
+
+    @cached_property
+    def launches(self) -> tuple[LaunchSite, ...]:
+        """Every `name[grid](...)` of a kernel of this file."""
+        return tuple(self._launches(self.tree, None, ()))
+
+    def _launches(
+        self, node: ast.AST, function: ast.FunctionDef | None, tests: tuple[ast.expr, ...]
+    ) -> Iterator[LaunchSite]:
+        if isinstance(node, ast.FunctionDef):
+            if any(k.node is node for k in self.kernels):
+                return
+            function, tests = node, ()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            name = node.func.value
+            if isinstance(name, ast.Name) and name.id in self.kernel_of:
+                grid = self._grid(node.func.slice, function)
+                yield LaunchSite(node, name.id, self.kernel_of[name.id], grid, function, tests)
+        for child in ast.iter_child_nodes(node):
+            inside = (*tests, node.test) if isinstance(node, ast.If) and child is not node.test else tests
+            yield from self._launches(child, function, inside)
+
+    def _grid(self, node: ast.expr, function: ast.FunctionDef | None) -> tuple[ast.expr, ...] | None:
+        """Return the axes of a grid: a tuple, or what a lambda returns, through a name that is set once."""
+        if isinstance(node, ast.Name) and function is not None:
+            values = [
+                n.value
+                for n in ast.walk(function)
+                if isinstance(n, ast.Assign)
+                and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
+            ]
+            if len(values) != 1 or any(_sets_otherwise(n, node.id) for n in ast.walk(function)):
+                return None
+            node = values[0]
+        if isinstance(node, ast.Lambda):
+            node = node.body
+        return tuple(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else None
+
+
+def argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
+    """Return an argument by its place or name; None where it is not given or hidden in a star."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if place < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: place + 1]):
+        return call.args[place]
+    return None
+
+
+def number(node: ast.AST | None) -> float | None:
+    """Return the number of a literal, also with a sign or as float("inf"); None for other expressions."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        value = number(node.operand)
+        return None if value is None else -value if isinstance(node.op, ast.USub) else value
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, (int, float))
+        and not isinstance(node.value, bool)
+    ):
+        return float(node.value)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "float"
+        and node.args
+    ):
+        text = node.args[0]
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            try:
+                return float(text.value)
+            except ValueError:
+                return None
+    return None
+
+
+def same(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two expressions are written alike."""
+    return ast.dump(one) == ast.dump(other)
+
+
+def _sets_otherwise(node: ast.AST, name: str) -> bool:
+    """Whether a name is set by a `def`, grown by `+=`, or set with others."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name == name
+    if isinstance(node, ast.AugAssign):
+        return name in _names(node.target)
+    if isinstance(node, ast.Assign):
+        return any(not isinstance(t, ast.Name) and name in _names(t) for t in node.targets)
+    return False
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def _is_constexpr(annotation: ast.expr | None) -> bool:
+    """Whether an annotation is `tl.constexpr`, by whatever name, or a text of it."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value.rpartition(".")[2] == "constexpr"
+    return isinstance(annotation, (ast.Attribute, ast.Name)) and ast.unparse(annotation).endswith("constexpr")

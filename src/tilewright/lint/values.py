@@ -1,0 +1,413 @@
+"""Values in kernels: results that are dropped, masks, padding, infinities, ranges and floats that are compared."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+
+from tilewright.lint.mistake import Found, LintRule
+from tilewright.lint.source import Kernel, SourceFile, argument, number, same
+
+METHODS = frozenset(
+    ("to", "advance", "cast", "trans", "permute", "reshape", "view", "expand_dims", "broadcast_to", "sum", "max", "min")
+)
+"""Methods that only return something."""
+PURE = METHODS - {"to"} | frozenset(
+    ("zeros", "zeros_like", "full", "arange", "where", "dot", "dot_scaled", "maximum", "minimum", "exp", "exp2", "log",
+     "log2", "sqrt", "rsqrt", "abs", "sigmoid", "softmax", "broadcast", "cat", "join", "split", "cumsum", "sort",
+     "ravel", "cdiv", "fma", "program_id", "num_programs", "make_block_ptr", "make_tensor_descriptor")
+)  # fmt: skip
+"""Functions that only return something; a load that is dropped may be there to warm a cache."""
+EXPONENTIALS = ("exp", "exp2")
+NEAR_ZERO = ("sum", "dot")
+FAR_BELOW = -1e3
+
+
+def find_dropped(file: SourceFile) -> Iterator[Found]:
+    """A statement that is a call which only returns."""
+    for kernel in file.kernels:
+        for node in kernel.nodes:
+            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+                continue
+            call = node.value
+            name = kernel.tl(call)
+            if name in PURE:
+                yield Found(node, f"the result of tl.{name} is dropped: nothing is changed in place")
+            elif not name and isinstance(call.func, ast.Attribute) and call.func.attr in METHODS:
+                owner = call.func.value
+                if isinstance(owner, ast.Name) and (
+                    owner.id in kernel.assigned or owner.id in kernel.parameters
+                ):
+                    method = call.func.attr
+                    yield Found(
+                        node,
+                        f"{owner.id}.{method}(...) returns its result: {owner.id} = {owner.id}.{method}(...)",
+                    )
+
+
+def find_arange(file: SourceFile) -> Iterator[Found]:
+    """A range whose length is known and no power of two: by itself, or by what a launch passes."""
+    for kernel in file.kernels:
+        for call in kernel.named("arange"):
+            start, end = (number(argument(call, n, name)) for n, name in ((0, "start"), (1, "end")))
+            if start is not None and end is not None and not _power_of_two(end - start):
+                yield Found(
+                    call, f"tl.arange covers {end - start:g} values: only powers of two can be laid out"
+                )
+    for site in file.launches:
+        launched = site.kernel
+        if launched is None:
+            continue
+        whole = [c for c in launched.named("arange") if number(argument(c, 0, "start")) == 0]
+        ranged = {last.id for c in whole if isinstance(last := argument(c, 1, "end"), ast.Name)}
+        for keyword in site.node.keywords:
+            value = number(keyword.value)
+            if keyword.arg in ranged & launched.constexprs and value is not None and not _power_of_two(value):
+                yield Found(
+                    keyword.value, f"{keyword.arg} is the length of a tl.arange: {value:g} is no power of two"
+                )
+
+
+def _power_of_two(value: float) -> bool:
+    return value > 0 and value == int(value) and int(value) & (int(value) - 1) == 0
+
+
+def find_runtime_arange(file: SourceFile) -> Iterator[Found]:
+    """A range that ends at a run-time parameter."""
+    for kernel in file.kernels:
+        if kernel.name in file.called_by_kernels:
+            continue
+        free = set(kernel.parameters) - kernel.constexprs - set(kernel.assigned)
+        for call in kernel.named("arange"):
+            for bound in (argument(call, 0, "start"), argument(call, 1, "end")):
+                if isinstance(bound, ast.Name) and bound.id in free:
+                    yield Found(bound, f"tl.arange has to be known when compiling: {bound.id}: tl.constexpr")
+
+
+def _masked_loads(kernel: Kernel) -> Iterator[tuple[str, ast.Call, float | None, bool]]:
+    """Names set once to a masked load: the name, the call, `other` where it is a number, and whether it is given."""
+    for name, values in kernel.assigned.items():
+        if len(values) != 1:
+            continue
+        node = values[0]
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            node = node.func.value
+        if isinstance(node, ast.Call) and kernel.tl(node) == "load" and argument(node, 1, "mask") is not None:
+            other = argument(node, 2, "other")
+            yield name, node, number(other), other is not None
+
+
+def find_padded_maximum(file: SourceFile) -> Iterator[Found]:
+    """A maximum or minimum over values of which the masked ones are 0 or undefined."""
+    for kernel in file.kernels:
+        loads = {name: (other, given) for name, _, other, given in _masked_loads(kernel)}
+        for call in kernel.named("max", "min", "argmax", "argmin"):
+            x = argument(call, 0, "input")
+            if isinstance(x, ast.Name) and x.id in loads and _unguarded(kernel, x.id):
+                other, given = loads[x.id]
+                if not given or other == 0:
+                    # Of absolute values and of counts 0 is the least; of scores it is not.
+                    level = None if any(kernel.named(*EXPONENTIALS, "softmax")) else "note"
+                    least = "-inf" if "max" in kernel.tl(call) else "inf"
+                    what = "0" if given else "undefined"
+                    said = f"masked values of {x.id} are {what} and take part: other=float('{least}')"
+                    yield Found(call, said, level)
+
+
+def _unguarded(kernel: Kernel, name: str) -> bool:
+    """Whether a name is in no tl.where, which might put something else in for what is masked."""
+    return not any(
+        isinstance(part, ast.Name) and part.id == name
+        for call in kernel.named("where")
+        for part in ast.walk(call)
+    )
+
+
+def find_padded_softmax(file: SourceFile) -> Iterator[Found]:
+    """Scores made of zero-padded rows that are exponentiated with no mask in the whole kernel."""
+    for kernel in file.kernels:
+        if any(kernel.named("where")):
+            continue
+        zeros = {name for name, _, other, given in _masked_loads(kernel) if not given or other == 0}
+        for name, values in kernel.assigned.items():
+            if len(values) != 1 or not _sums_of_exponentials(kernel, name):
+                continue
+            dots = [p for p in ast.walk(values[0]) if isinstance(p, ast.Call) and kernel.tl(p) == "dot"]
+            for dot in dots:
+                second = argument(dot, 1, "other")
+                used = (
+                    {p.id for p in ast.walk(second) if isinstance(p, ast.Name)}
+                    if second is not None
+                    else set()
+                )
+                if used & zeros:
+                    key = min(used & zeros)
+                    yield Found(
+                        dot,
+                        f"masked rows of {key} are 0, so their scores are 0, and exp(0 - m) is not 0: mask {name}",
+                    )
+
+
+def _sums_of_exponentials(kernel: Kernel, name: str) -> bool:
+    """Whether exp(name - ...) is taken, and something summed."""
+    return any(kernel.named("sum")) and any(
+        isinstance(part, ast.Name) and part.id == name
+        for call in kernel.named(*EXPONENTIALS)
+        for part in ast.walk(call)
+    )
+
+
+def find_undefined_padding(file: SourceFile) -> Iterator[Found]:
+    """A masked load without `other` that goes straight into a sum or a dot."""
+    for kernel in file.kernels:
+        loads = {name: call for name, call, _, given in _masked_loads(kernel) if not given}
+        told: set[str] = set()
+        for call in kernel.named(*NEAR_ZERO):
+            for x in call.args[: 2 if kernel.tl(call) == "dot" else 1]:
+                if (
+                    isinstance(x, ast.Name)
+                    and x.id in loads
+                    and x.id not in told
+                    and _unguarded(kernel, x.id)
+                ):
+                    told.add(x.id)
+                    yield Found(
+                        loads[x.id], f"masked values of {x.id} are undefined, and it is summed: other=0.0"
+                    )
+
+
+def _sentinels(kernel: Kernel) -> Iterator[tuple[ast.Call, float, ast.expr]]:
+    """Every tl.where that puts a very low number in: the call, the number, the condition."""
+    for call in kernel.named("where"):
+        if len(call.args) == 3:
+            for low in call.args[1:]:
+                value = number(low)
+                if value is not None and value <= FAR_BELOW:
+                    yield call, value, call.args[0]
+
+
+def _is_loaded(kernel: Kernel, condition: ast.expr | None) -> bool:
+    """Whether a mask comes from memory, so that it may hide a whole row: loaded itself, or compared for equality.
+
+    A position below a length that was loaded is no such mask.
+    """
+    node = kernel.resolve(condition)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+        return _is_loaded(kernel, node.left) or _is_loaded(kernel, node.right)
+    if isinstance(node, ast.UnaryOp):
+        return _is_loaded(kernel, node.operand)
+    if isinstance(node, ast.Subscript):
+        return _is_loaded(kernel, node.value)
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        # Equal to a constant: a mask of numbers. Equal to each other: segments, in which a row sees itself.
+        return number(node.comparators[0]) is not None and _is_loaded(kernel, node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+        return _is_loaded(kernel, node.func.value)
+    return kernel.tl(node) == "load"
+
+
+def find_finite_sentinel(file: SourceFile) -> Iterator[Found]:
+    """A finite number that hides scores, where they are exponentiated."""
+    for kernel in file.kernels:
+        if not any(kernel.named(*EXPONENTIALS, "softmax")):
+            continue
+        for call, value, condition in _sentinels(kernel):
+            if math.isfinite(value) and not _is_guard(condition):
+                yield Found(
+                    call,
+                    f"a row that is hidden whole has {value:g} for a maximum and averages what it should not see: "
+                    "-inf, and a guard for such rows",
+                    "warning" if _is_loaded(kernel, condition) else "note",
+                )
+
+
+def _is_guard(condition: ast.expr) -> bool:
+    """Whether a condition asks for infinity or NaN: `m == float("-inf")`, `x == x`."""
+    for part in ast.walk(condition):
+        if isinstance(part, ast.Compare):
+            sides = (part.left, *part.comparators)
+            if any(math.isinf(number(side) or 0.0) for side in sides) or same(sides[0], sides[-1]):
+                return True
+    return False
+
+
+def find_infinity_less_infinity(file: SourceFile) -> Iterator[Found]:
+    """exp(s - max(s)) over scores that are hidden with -inf, without a guard for rows that are hidden whole."""
+    for kernel in file.kernels:
+        hidden = {
+            name: condition
+            for name, values in kernel.assigned.items()
+            for value in values
+            for call, low, condition in _sentinels(kernel)
+            if value is call and low == -math.inf
+        }
+        for call in kernel.named(*EXPONENTIALS):
+            x = call.args[0] if call.args else None
+            if not (isinstance(x, ast.BinOp) and isinstance(x.op, ast.Sub) and isinstance(x.left, ast.Name)):
+                continue
+            names = {p.id for p in ast.walk(x.right) if isinstance(p, ast.Name)}
+            if x.left.id not in hidden or not names or any(_is_guarded(kernel, n) for n in names):
+                continue
+            # By position alone, a row is rarely hidden whole.
+            if _is_loaded(kernel, hidden[x.left.id]):
+                yield Found(
+                    call,
+                    f"in a row that is hidden whole {x.left.id} and its maximum are -inf, and their difference is NaN: "
+                    "take 0 for the maximum there",
+                )
+
+
+def _is_guarded(kernel: Kernel, name: str) -> bool:
+    """Whether a maximum is compared with -inf or passed through a tl.where or maximum with a finite number."""
+    for value in kernel.assigned.get(name, ()):
+        for part in ast.walk(value):
+            called = kernel.tl(part)
+            finite = [a for a in getattr(part, "args", ()) if math.isfinite(number(a) or 0.0) and number(a) is not None]
+            if called == "where" or (called == "maximum" and finite):
+                return True
+    return any(
+        isinstance(node, ast.Compare)
+        and any(isinstance(p, ast.Name) and p.id == name for p in ast.walk(node))
+        for node in kernel.nodes
+    )
+
+
+def find_float_equality(file: SourceFile) -> Iterator[Found]:
+    """A loaded or computed value compared for equality with a fraction."""
+    for kernel in file.kernels:
+        for node in kernel.nodes:
+            if (
+                not isinstance(node, ast.Compare)
+                or len(node.ops) != 1
+                or not isinstance(node.ops[0], (ast.Eq, ast.NotEq))
+            ):
+                continue
+            sides = (node.left, node.comparators[0])
+            for fraction, other in (sides, sides[::-1]):
+                # 0.25 and its like are held exactly: who compares with them may mean it.
+                value = number(fraction)
+                known = isinstance(other, ast.Name) and other.id in kernel.parameters
+                if value is not None and math.isfinite(value) and 1024 * value % 1 and not known:
+                    yield Found(
+                        node, f"rounding decides whether a float is {value:g}: compare a difference, or bits"
+                    )
+
+
+def find_exp_in_loop(file: SourceFile) -> Iterator[Found]:
+    """tl.exp inside a loop."""
+    for kernel in file.kernels:
+        told: set[int] = set()
+        for loop in kernel.loops:
+            for node in ast.walk(loop):
+                if isinstance(node, ast.Call) and kernel.tl(node) == "exp" and id(node) not in told:
+                    told.add(id(node))
+                    yield Found(
+                        node, "tl.exp multiplies by log2(e) on every step: tl.exp2, with log2(e) in the scale"
+                    )
+
+
+def find_mask_on_every_tile(file: SourceFile) -> Iterator[Found]:
+    """Scores that are hidden by position in the loop that makes them, in no branch."""
+    for kernel in file.kernels:
+        for loop in kernel.loops:
+            if not any(kernel.tl(n) == "dot" for n in ast.walk(loop)):
+                continue
+            inner = [n for n in ast.walk(loop) if n is not loop and isinstance(n, (ast.For, ast.While, ast.If))]
+            inside = {id(n) for part in inner for n in ast.walk(part)}
+            here = {id(n) for n in ast.walk(loop)} - inside
+            for call, _, condition in _sentinels(kernel):
+                compared = any(isinstance(p, ast.Compare) for p in kernel.parts(condition))
+                if id(call) in here and compared and not _is_loaded(kernel, condition):
+                    yield Found(
+                        call, "only tiles at the diagonal and at the end need this: two loops, one without the mask"
+                    )
+
+
+RULES = (
+    LintRule(
+        "dropped-result",
+        "error",
+        "The result of a call is dropped",
+        "Nothing in Triton changes a tensor or a pointer in place: `x.to(tl.float16)` and `tl.advance(p, "
+        "...)` return a new one. A dropped `.to` leaves an operand in its old type, which a test in that type "
+        "cannot see.",
+        find_dropped,
+    ),
+    LintRule(
+        "arange-power-of-two",
+        "error",
+        "A range that is no power of two",
+        "Tiles are laid out over the bits of a thread's number, so every size is a power of two. Take the "
+        "next one and mask.",
+        find_arange,
+    ),
+    LintRule(
+        "arange-runtime",
+        "error",
+        "A range up to a run-time value",
+        "The size of a tile is part of its type, so it has to be a constexpr.",
+        find_runtime_arange,
+    ),
+    LintRule(
+        "padded-maximum",
+        "warning",
+        "A maximum or minimum over padding",
+        "A masked load gives `other` where the mask hides. 0 is larger than every negative number; without "
+        "`other` the value is undefined. A test on a multiple of the tile cannot see it.",
+        find_padded_maximum,
+    ),
+    LintRule(
+        "padded-softmax",
+        "warning",
+        "Zero-padded keys enter the softmax",
+        "A key of zeros has the score 0, not -inf, and takes its share of every row. A test on a multiple of "
+        "the tile cannot see it.",
+        find_padded_softmax,
+    ),
+    LintRule(
+        "undefined-padding",
+        "note",
+        "A masked load without `other` is summed",
+        "What a mask hides is undefined unless `other` says what it is.",
+        find_undefined_padding,
+    ),
+    LintRule(
+        "finite-sentinel",
+        "note",
+        "A finite number hides scores",
+        "With -1e6 a row that is hidden whole gets a softmax all the same: every hidden key has the same "
+        "share. A warning where the mask is loaded from memory, and may hide any row.",
+        find_finite_sentinel,
+    ),
+    LintRule(
+        "infinity-less-infinity",
+        "warning",
+        "-inf - -inf",
+        "In a row that is hidden whole the maximum is -inf, and -inf less -inf is NaN. Looked for where the "
+        "mask is loaded from memory, and may hide any row.",
+        find_infinity_less_infinity,
+    ),
+    LintRule(
+        "float-equality",
+        "warning",
+        "Floats compared for equality",
+        "0.1 in fp16, in fp32 and in Python are three numbers, and what was computed is rarely one of them.",
+        find_float_equality,
+    ),
+    LintRule(
+        "exp-in-loop",
+        "note",
+        "tl.exp in a loop",
+        "The hardware has exp2. tl.exp multiplies by log2(e) and mends small results, each step anew, where "
+        "the scale of the scores can hold log2(e) once.",
+        find_exp_in_loop,
+    ),
+    LintRule(
+        "mask-on-every-tile",
+        "note",
+        "A mask of positions on every tile",
+        "Of a causal mask only the tiles on the diagonal hide anything, of a ragged end only the last.",
+        find_mask_on_every_tile,
+    ),
+)
