@@ -1,7 +1,7 @@
 """How fast lint is: python benchmarks/lint.py [FOLDER...]
 
-Copies of the kernels that are at hand (Triton's, torch's, the cases', or those of the folders given) until they make 50,000
-lines of files with kernels, each a file of its own; the command is run on them as a user would, and the slowest file is named.
+Copies of the kernels that are at hand (Triton's, torch's, the cases', or those of the folders given) until they make
+50,000 lines of files with kernels, each a file of its own; the command is run on them as a user would.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tilewright
-from tilewright.cli import cache, doctor, explain, gpus, lint, report, rules, walkthrough
+from tilewright.cli import cache, check, doctor, explain, gpus, lint, report, rules, walkthrough
 
 app = typer.Typer(
     name="tilewright",
@@ -26,6 +26,7 @@ app.command("report", epilog=report.EXAMPLE)(report.report)
 app.command("plot", epilog=report.PLOT_EXAMPLE)(report.plot)
 app.add_typer(gpus.app, name="gpus")
 app.add_typer(rules.app, name="rules")
+app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("lint", epilog=lint.EXAMPLE)(lint.lint)
 app.command("walkthrough", epilog=walkthrough.EXAMPLE)(walkthrough.walkthrough)
 app.command("doctor", epilog="Example: tilewright doctor")(doctor.doctor)
