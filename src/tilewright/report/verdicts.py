@@ -16,9 +16,8 @@ def print_verdicts(page: Page, verdicts: Sequence[Verdict]) -> None:
     """Print a line for each launch, and below a failed one every budget that it breaks."""
     page.title("CHECK", summary(verdicts))
     for v in verdicts:
-        page.line(
-            f"  {'ok' if v.ok else 'FAILED':<6}  {v.name} on {v.gpu}  ({words.plural(v.budgets, 'check')})"
-        )
+        mark = f"  {'ok' if v.ok else 'FAILED':<6}  "
+        page.paragraph(f"{v.name} on {v.gpu} ({words.plural(v.budgets, 'check')})", mark=mark)
         for broken in v.broken:
             page.paragraph(said(broken), mark="          ")
             for text, then, now in broken.grown:
