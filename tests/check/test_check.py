@@ -272,8 +272,8 @@ def test_needed_and_fits_and_findings(run, flagship, tmp_path, block_pointers):
     (tmp_path / FILE).write_text(
         f"gpus = ['rtx-4070-super']\n[[kernels]]\ncase = '{flagship}:v0'\nset = {{ N = 512, batch_heads = 4 }}\n"
         "budgets = ['tensor_ops <= 1.05 * needed']\nno_findings = ['repeated-tensor-work']\n"
-        f"[[kernels]]\ncase = '{flagship}:v6'\nset = {{ D = 128, N = 512 }}\n"
-        "gpus = ['h200']\nfits = ['rtx-4070-super', 'a100-80']\n"
+        f"[[kernels]]\ncase = '{flagship}:v6'\nset = {{ D = 128, K_TILE_SIZE = 128, num_stages = 3, N = 512 }}\n"
+        "gpus = ['h200']\nfits = ['rtx-4070-super', 'h100-sxm']\n"
     )
     done = run("check", cwd=tmp_path)
     words = " ".join(done.stdout.split())
@@ -282,7 +282,7 @@ def test_needed_and_fits_and_findings(run, flagship, tmp_path, block_pointers):
     assert re.search(said, words)
     assert "no finding repeated-tensor-work: tensor work of S is done 2 times" in words
     assert "fits rtx-4070-super: " in words
-    assert "fits a100-80" not in words
+    assert "fits h100-sxm" not in words
 
 
 def test_json_github_and_sarif(run, project):
