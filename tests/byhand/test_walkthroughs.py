@@ -145,6 +145,12 @@ class TestBatchedInference:
         eight = results("batched-inference", x=[[[1, 0]]] * 8, K_hist=[[[1, 0]]] * 8)
         assert eight["FLOP per byte of this batch"] == 8
 
+    @pytest.mark.parametrize(("gpu", "ridge", "on_chip"), [("h200", 206, 33), ("rtx-4070-super", 141, 7)])
+    def test_a_gpu_of_the_catalog(self, gpu, ridge, on_chip):
+        found = results("batched-inference", gpu=gpu)
+        assert found["ridge, FLOP per byte"] == pytest.approx(ridge, abs=1)
+        assert found["on-chip memory, MB"] == on_chip
+
     def test_users_of_different_lengths(self):
         trace = find("batched-inference").run(
             {"x": [[[1, 0]], [[0, 1], [2, 0], [1, 1]]], "K_hist": [[[1, 0]] * 99, [[0, 1], [1, 1]]]}

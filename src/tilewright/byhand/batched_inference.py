@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tilewright.byhand.attention import causal, scores_of, softmax
 from tilewright.byhand.trace import Array, Recorder, Trace
 from tilewright.byhand.values import BadValue, Parameter, Values, Walkthrough
+from tilewright.gpus import load, names
 
 
 def offsets(lengths: list[int]) -> Array:
@@ -140,7 +141,7 @@ def _padding(log: Recorder, new: list[int], lengths: list[int]) -> None:
 
 
 def _roofline(log: Recorder, values: Values, users: int) -> dict[str, float]:
-    tflops, tbps = float(values["tflops"]), float(values["memory_tbps"])
+    tflops, tbps, on_chip = _gpu(values)
     parameters, size = float(values["billion_parameters"]) * 1e9, values.whole("bytes")
     ridge = tflops / tbps
     seconds = parameters * size / (tbps * 1e12)
@@ -150,7 +151,7 @@ def _roofline(log: Recorder, values: Values, users: int) -> dict[str, float]:
         "most tokens per second of one user": 1 / seconds,
         "FLOP per byte of this batch": 2 * users / size,
         "users until the ridge": ridge * size / 2,
-        "on-chip memory, MB": values.whole("sms") * values.whole("kb_per_sm") / 1024,
+        "on-chip memory, MB": on_chip,
     }
     log.step(
         "why batches pay",
@@ -161,6 +162,18 @@ def _roofline(log: Recorder, values: Values, users: int) -> dict[str, float]:
         "On-chip memory holds a tile of the weights, never the model.",
     )
     return found
+
+
+def _gpu(values: Values) -> tuple[float, float, float]:
+    """Return tensor TFLOP/s (bf16), TB/s of memory, and MB of shared memory and L1: the values given, or a GPU's."""
+    if values["gpu"] == "as given":
+        on_chip = values.whole("sms") * values.whole("kb_per_sm") / 1024
+        return float(values["tflops"]), float(values["memory_tbps"]), on_chip
+    gpu = load(values["gpu"])
+    peak = gpu.published_tflops.get("bf16_fp32acc") or gpu.peak_tflops("bf16_fp32acc")
+    if peak is None:
+        raise BadValue(f"gpu {values['gpu']}: its bf16 rate is not known; give tflops and memory_tbps instead")
+    return peak, gpu.memory.dram_gbps / 1e3, gpu.compute.sms * gpu.memory.l1_plus_shared_bytes_per_sm / 2**20
 
 
 WALKTHROUGH = Walkthrough(
@@ -180,6 +193,7 @@ WALKTHROUGH = Walkthrough(
         Parameter("W_q", "matrix", [[1, 1], [0, 1]], "weights of the queries: q = x W_q"),
         Parameter("W_k", "matrix", [[1, 0], [0, 1]], "weights of the keys"),
         Parameter("scaled", "flag", False, "divide scores by the root of the head dimension"),
+        Parameter("gpu", "choice", "as given", "a GPU by name, or the numbers below", choices=("as given", *names())),
         Parameter("tflops", "number", 990.0, "tensor TFLOP/s of the GPU (H100, bf16)", least=0.001),
         Parameter("memory_tbps", "number", 3.35, "memory bandwidth of the GPU in TB/s", least=0.001),
         Parameter("sms", "whole", 132, "streaming multiprocessors of the GPU", least=1),
