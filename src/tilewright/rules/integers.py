@@ -54,7 +54,7 @@ def find_wide(p: Profile) -> Iterator[Finding]:
         "offsets of lanes are computed in 64 bits on every step",
         "64-bit arithmetic",
         "add the part that needs 64 bits (the program's, the head's) to the pointer as a scalar before the loop, and "
-        "keep the offsets inside a tile in 32 bits",
+        "keep the offsets inside a tile in 32 bits (block pointers always compute in 64: use pointers or descriptors)",
     )
 
 
