@@ -262,7 +262,7 @@ def test_a_loop_without_a_pipeline_is_not_said_to_have_one(run, kernel_file):
         (("explain", f"{CASE}:v6", "--grid", "32"), "--grid goes with --args; a case states its own grid"),
         (("explain", f"{CASE}:v6", "--timeout", "0"), "--timeout must be more than 0 seconds"),
         (("explain", f"{CASE}:v6", "-o", "/no/such/folder/x"), "cannot write /no/such/folder/x"),
-        (("schema", "nothing"), "no schema 'nothing'; there are: comparison, profile"),
+        (("schema", "nothing"), "no schema 'nothing'; there are: check, comparison, lint, lint-rules, profile"),
     ],
     ids=lambda v: " ".join(v[1:]) if isinstance(v, tuple) else "",
 )

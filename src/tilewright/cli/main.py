@@ -50,7 +50,7 @@ def _options(
 
 @app.command("schema", epilog="Example: tilewright schema profile")
 def schema(
-    name: Annotated[str, typer.Argument(help="'profile': explain --json; 'comparison': with --compare.")],
+    name: Annotated[str, typer.Argument(help="As each command's help names it; 'profile' is explain's.")],
 ) -> None:
     """Print the JSON Schema of a command's --json output."""
     from tilewright.errors import TilewrightError
