@@ -244,7 +244,8 @@ WATCH = """
 @pytest.mark.parametrize("width", WIDTHS)
 def test_in_a_browser(page, width, tmp_path, browser):
     seen = watched(page.read_text(), width, WATCH, tmp_path)
-    assert seen["hot"] == [62]
+    # The exponentials or the second dot, by the compiler's version.
+    assert seen["hot"] in ([62], [65])
     assert seen["clicked"] == [62]
     assert 0 <= seen["seen"] < seen["height"]
     assert seen["tabs"] == [["Machine code", "false", False], ["PTX", "true", True], ["TTGIR", "false", False]]
