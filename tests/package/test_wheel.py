@@ -27,10 +27,11 @@ def unpacked(tmp_path_factory):
 def test_data_and_types_are_in_the_wheel(unpacked):
     package = unpacked / "tilewright"
     assert (package / "py.typed").is_file()
-    assert (package / "report/schemas/profile.json").is_file()
-    in_checkout = {p.name for p in (ROOT / "src/tilewright/gpus/catalog").glob("*.toml")}
-    assert {p.name for p in (package / "gpus/catalog").glob("*.toml")} == in_checkout
-    assert len(in_checkout) >= 16
+    data = ("gpus/catalog", "report/schemas", "report/assets", "byhand/assets", "lint/examples")
+    for folder in data:
+        in_checkout = {p.name for p in (ROOT / "src/tilewright" / folder).iterdir() if p.is_file()}
+        assert {p.name for p in (package / folder).iterdir()} == in_checkout
+    assert len(list((package / "gpus/catalog").glob("*.toml"))) >= 16
 
 
 def test_metadata_is_complete(unpacked):
