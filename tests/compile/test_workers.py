@@ -1,6 +1,7 @@
 """A compiler that crashes, hangs or is killed costs one request, not the batch, and leaves no process behind."""
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -167,6 +168,21 @@ def test_leaving_early_stops_every_worker(kernel_file):
     ):
         compiler.compile(batch(kernel_file, "hang"), progress=stop)
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.usefixtures("no_orphans")
+def test_a_worker_that_is_stopped_just_before_its_answer_is_awaited(monkeypatch):
+    """Its pipes' end has to wake whoever waits, though nobody did when the child was killed."""
+    worker = Worker()
+    select = selectors.DefaultSelector.select
+
+    def stop_first(selector, timeout=None):
+        worker.stop()
+        return select(selector, timeout)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", stop_first)
+    monkeypatch.setattr("tilewright.compile.pool.START_SECONDS", 5.0)
+    assert worker.ask({}, 5.0)["failure"]["kind"] == "killed"
 
 
 def test_progress_counts_every_job_once(kernel_file):

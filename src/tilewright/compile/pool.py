@@ -65,6 +65,7 @@ class Worker:
         except (EOFError, BrokenPipeError, json.JSONDecodeError):
             kind, message = self._how_it_died()
         self.stop()
+        self.close()
         return {"failure": {"kind": kind, "message": message, "seconds": time.monotonic() - started}}
 
     @property
@@ -73,13 +74,20 @@ class Worker:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """Kill the child and whatever it started (the assembler), and wait for it."""
+        """Kill the child and whatever it started (the assembler), and wait for it.
+
+        Its pipes stay open: a thread that waits for its answer sees their end. Were they closed here, one that is just
+        about to wait would not be woken before its time limit.
+        """
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self._process.wait()
         self._scratch.cleanup()
+
+    def close(self) -> None:
+        """Close the pipes of a stopped child; no thread may wait for its answer any more."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
@@ -152,6 +160,8 @@ class WorkerPool:
             for worker in self._all:
                 worker.stop()
         self._threads.shutdown(wait=True)
+        for worker in self._all:
+            worker.close()
 
     def run(
         self, requests: Sequence[Mapping[str, Any]], limit_seconds: float
