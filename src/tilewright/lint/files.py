@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
@@ -114,12 +115,17 @@ def _mistake(file: SourceFile, rule: LintRule, found: Found) -> Mistake:
 
 def _ignores(file: SourceFile) -> list[_Ignore]:
     """Return every comment that silences: its own line, the next where it stands alone, or a function at its `def`."""
+    text = "\n".join(file.lines)
+    if not _IGNORE.search(text):
+        return []
     functions = {n.lineno: n for n in ast.walk(file.tree) if isinstance(n, ast.FunctionDef)}
     found = []
-    for number, text in enumerate(file.lines, 1):
-        match = _IGNORE.search(text)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        # A text that speaks of such a comment is none.
+        match = _IGNORE.search(token.string) if token.type == tokenize.COMMENT else None
         if match is None:
             continue
+        number, text = token.start[0], token.line
         names = None if match[1] is None else frozenset(n.strip() for n in match[1].split(",") if n.strip())
         at = number + 1 if text.lstrip().startswith("#") else number
         node = functions.get(at)
