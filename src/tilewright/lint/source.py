@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -154,12 +155,22 @@ class SourceFile:
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
-        self.lines = text.splitlines()
-        self.tree = ast.parse(text)
+        # Python's lines: str.splitlines also breaks at form feeds and the like.
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+        self.lines = self.text.split("\n")
+        with warnings.catch_warnings():
+            # Of the linted file's own escapes and comparisons; newer Pythons print them.
+            warnings.simplefilter("ignore")
+            self.tree = ast.parse(self.text)
         self._modules: dict[str, str] = {}
         self._functions: dict[str, str] = {}
         for node in ast.walk(self.tree):
             self._read_import(node)
+
+    def letters(self, line: int, offset: int) -> int:
+        """Return how many letters the first `offset` bytes of a line are: ast counts UTF-8."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
 
     def _read_import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
