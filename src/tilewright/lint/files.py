@@ -17,7 +17,7 @@ from tilewright.lint.rules import RULES, UNUSED_IGNORE
 from tilewright.lint.source import SourceFile
 
 SKIPPED = frozenset(("__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env"))
-IMPORTS = re.compile(r"\btriton\b")
+IMPORTS = re.compile(r"\b(?:triton|gluon)\b")
 """What a file has to hold to be read at all."""
 
 
@@ -73,7 +73,7 @@ def lint_file(path: Path, rules: Sequence[LintRule] = RULES) -> Result:
         return Result(str(path), unreadable="a notebook: expected Python source (jupyter nbconvert --to script)")
     try:
         data = path.read_bytes()
-        if b"triton" not in data:
+        if b"triton" not in data and b"gluon" not in data:
             return Result(str(path))
         text = _decoded(data)
     except (OSError, UnicodeDecodeError, SyntaxError, LookupError) as e:

@@ -98,6 +98,8 @@ def find_int32_address(file: SourceFile) -> Iterator[Found]:
     """A pointer moved by a program id times a stride, both of 32 bits."""
     for kernel in file.kernels:
         told: set[int] = set()
+        places = kernel.named("load", "store", "atomic_add")
+        pointers = {kernel.pointer(argument(c, 0, "pointer")) for c in places} - {None}
         for node in kernel.nodes:
             left: ast.expr
             if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
@@ -106,7 +108,8 @@ def find_int32_address(file: SourceFile) -> Iterator[Found]:
                 left, right = node.left, node.right
             else:
                 continue
-            if kernel.pointer(left) is None or not _is_pointer_name(kernel.pointer(left)):
+            pointer = kernel.pointer(left)
+            if pointer not in pointers and not _is_pointer_name(pointer):
                 continue
             for product in _terms(right):
                 if id(product) not in told and _is_narrow_product(kernel, product):
@@ -249,7 +252,7 @@ def _updated(kernel: Kernel) -> Iterator[tuple[str, ast.Call, str, str]]:
 
     A maximum or an `and` made again changes nothing; what is stored in place may be the same each time.
     """
-    loaded = [given for call in kernel.named("load") if (given := argument(call, 0, "pointer")) is not None]
+    loaded = [g for call in kernel.named("load") if (g := kernel.resolve(argument(call, 0, "pointer"))) is not None]
     told: set[str] = set()
     for name, call in kernel.calls:
         place = argument(call, 0, "pointer")
@@ -259,7 +262,7 @@ def _updated(kernel: Kernel) -> Iterator[tuple[str, ast.Call, str, str]]:
         if name in ("atomic_add", "atomic_xor"):
             told.add(pointer)
             yield pointer, call, "updated by atomics", "warning"
-        elif name == "store" and any(same(place, other) for other in loaded):
+        elif name == "store" and (whole := kernel.resolve(place)) and any(same(whole, other) for other in loaded):
             told.add(pointer)
             yield pointer, call, "stored where it was loaded", "note"
 
@@ -277,7 +280,32 @@ def find_same_configs(file: SourceFile) -> Iterator[Found]:
             seen.setdefault(text, config.lineno)
 
 
-def _normal(config: ast.Call) -> str:
+def find_idle_stages(file: SourceFile) -> Iterator[Found]:
+    """Configs that differ in num_stages alone, of a kernel that has no loop and calls nothing that may have one."""
+    for kernel in file.kernels:
+        configs = _configs(kernel)
+        if not configs or any(isinstance(n, (ast.For, ast.While, ast.ListComp)) for n in kernel.nodes):
+            continue
+        if any(isinstance(n, ast.Call) and not _is_without_loop(kernel, n) for n in kernel.nodes):
+            continue
+        seen: dict[str, tuple[str, int]] = {}
+        for config in configs:
+            whole, text = _normal(config), _normal(config, without="num_stages")
+            first, line = seen.setdefault(text, (whole, config.lineno))
+            if whole != first:
+                yield Found(
+                    config, f"only num_stages differs from line {line}, and the kernel has no loop to load ahead in"
+                )
+
+
+def _is_without_loop(kernel: Kernel, call: ast.Call) -> bool:
+    """Whether a call is of triton.language, a tensor's method or a cast: none of them is a kernel of one's own."""
+    if kernel.tl(call):
+        return True
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+
+
+def _normal(config: ast.Call, without: str = "") -> str:
     """A config's text with entries in order and defaults written out."""
     given = argument(config, 0, "kwargs")
     entries: list[str] = []
@@ -293,6 +321,7 @@ def _normal(config: ast.Call) -> str:
         place = {"num_warps": 1, "num_stages": 2, "num_ctas": 3}[name]
         value = argument(config, place, name)
         options[name] = ast.dump(value if value is not None else ast.Constant(default))
+    options.pop(without, None)
     return "; ".join([*entries, *(f"{k}={options[k]}" for k in sorted(options, key=str))])
 
 
@@ -300,18 +329,37 @@ def find_shape_branch(file: SourceFile) -> Iterator[Found]:
     """A launch in a Python branch on a size that is more than a test for nothing."""
     told: set[int] = set()
     for site in file.launches:
+        sizes = _sizes(site.function) if site.tests else frozenset()
         for test in site.tests:
-            if id(test) not in told and any(_compares_size(part) for part in ast.walk(test)):
+            if id(test) not in told and any(_compares_size(part, sizes) for part in ast.walk(test)):
                 told.add(id(test))
                 yield Found(
                     test, f"{site.name} is launched by a branch on a shape: a captured graph keeps what it saw"
                 )
 
 
-def _compares_size(node: ast.AST) -> bool:
+def _compares_size(node: ast.AST, sizes: frozenset[str]) -> bool:
     if not isinstance(node, ast.Compare) or any(number(c) == 0 for c in node.comparators):
         return False
-    return any(isinstance(p, ast.Attribute) and p.attr in _SIZE for p in ast.walk(node))
+    return any(
+        (isinstance(p, ast.Attribute) and p.attr in _SIZE) or (isinstance(p, ast.Name) and p.id in sizes)
+        for p in ast.walk(node)
+    )
+
+
+def _sizes(function: ast.FunctionDef | None) -> frozenset[str]:
+    """Names that are set to a shape: `n = x.shape[0]`, `m, n = x.shape`, `n = x.numel()`."""
+    found: set[str] = set()
+    for node in ast.walk(function) if function is not None else ():
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            value = node.value
+            while isinstance(value, (ast.Subscript, ast.Call)):
+                value = value.value if isinstance(value, ast.Subscript) else value.func
+            if isinstance(value, ast.Attribute) and value.attr in _SIZE:
+                target = node.targets[0]
+                names = target.elts if isinstance(target, ast.Tuple) else [target]
+                found |= {n.id for n in names if isinstance(n, ast.Name)}
+    return frozenset(found)
 
 
 def find_one_config_for_all(file: SourceFile) -> Iterator[Found]:
@@ -402,6 +450,14 @@ RULES = (
         "Two configs that are alike",
         "Each config is compiled and timed. Defaults count: num_warps=4 and num_stages=3.",
         find_same_configs,
+    ),
+    LintRule(
+        "autotune-idle-stages",
+        "note",
+        "Configs that differ in num_stages, without a loop",
+        "num_stages says how many steps of a loop are loaded ahead. Without a loop both configs make the same "
+        "machine code, and both are compiled and timed.",
+        find_idle_stages,
     ),
     LintRule(
         "shape-branch",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import TilewrightError, did_you_mean
-from tilewright.lint import block_pointers, launches, values
+from tilewright.lint import block_pointers, launches, padding, results, values
 from tilewright.lint.mistake import LintRule
 
 UNUSED_IGNORE = "unused-ignore"
@@ -16,7 +16,14 @@ _SILENCE = LintRule(
     # lint_text does it: only there is it known what the others found.
     lambda file: iter(()),
 )
-RULES: tuple[LintRule, ...] = (*values.RULES, *block_pointers.RULES, *launches.RULES, _SILENCE)
+RULES: tuple[LintRule, ...] = (
+    *results.RULES,
+    *padding.RULES,
+    *values.RULES,
+    *block_pointers.RULES,
+    *launches.RULES,
+    _SILENCE,
+)
 _BY_ID = {r.id: r for r in RULES}
 
 

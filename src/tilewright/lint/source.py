@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import ast
+import operator
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-DECORATORS = ("autotune", "heuristics")
+EXPONENTIALS = ("exp", "exp2")
+LANGUAGES = ("triton.language.math.", "triton.language.", "triton.experimental.gluon.language.")
+HANDED_ON: Mapping[str, str] = {
+    "triton": "triton",
+    "tl": "triton.language",
+    "gluon": "triton.experimental.gluon",
+    "gl": "triton.experimental.gluon.language",
+}
+"""Names under which packages hand Triton on from a module of their own that does without it where it is absent."""
+FOLDED: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.LShift: lambda a, b: a * 2.0**b,
+    ast.Pow: operator.pow,
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,13 @@ class Kernel:
                 break
             node = value
         return node
+
+    def number(self, node: ast.expr | None) -> float | None:
+        """Return the number that an expression is, names of the kernel and of the module followed."""
+        node = self.resolve(node)
+        if isinstance(node, ast.Name) and node.id not in self.parameters and node.id not in self.assigned:
+            return self.file.constants.get(node.id)
+        return number(node)
 
     def is_program_id(self, node: ast.expr | None) -> int | None:
         """Return the axis where an expression is `tl.program_id(axis)`, or cast from it; else None."""
@@ -184,6 +209,10 @@ class SourceFile:
                 whole = f"{node.module}.{name.name}"
                 self._modules[name.asname or name.name] = whole
                 self._functions[name.asname or name.name] = whole
+        elif isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                if name.name in HANDED_ON:
+                    self._modules.setdefault(name.asname or name.name, HANDED_ON[name.name])
 
     def whole_name(self, node: ast.AST | None) -> str:
         """Return an expression's dotted name with imports followed: `tl.load` is `triton.language.load`."""
@@ -201,7 +230,7 @@ class SourceFile:
         if not isinstance(node, ast.Call):
             return ""
         name = self.whole_name(node.func)
-        for module in ("triton.language.", "triton.experimental.gluon.language."):
+        for module in LANGUAGES:
             if name.startswith(module) and "." not in name.removeprefix(module):
                 return name.removeprefix(module)
         return ""
@@ -237,6 +266,24 @@ class SourceFile:
         """Kernels by name; of two with one name neither."""
         names = [k.name for k in self.kernels]
         return {k.name: k for k in self.kernels if names.count(k.name) == 1}
+
+    @cached_property
+    def constants(self) -> Mapping[str, float]:
+        """Numbers under a name of the module that is set once, also as tl.constexpr(...)."""
+        found: dict[str, list[float | None]] = {}
+        for node in self.tree.body:
+            target: ast.expr
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target, value = node.targets[0], node.value
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                target, value = node.target, node.value
+            else:
+                continue
+            if self.tl(value) == "constexpr" and isinstance(value, ast.Call) and value.args:
+                value = value.args[0]
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(number(value))
+        return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
 
     @cached_property
     def called_by_kernels(self) -> frozenset[str]:
@@ -297,7 +344,7 @@ def argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
 
 
 def number(node: ast.AST | None) -> float | None:
-    """Return the number of a literal, also with a sign or as float("inf"); None for other expressions."""
+    """Return the number of a literal, also with a sign, as float("inf") or as 1 << 17; None for other expressions."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         value = number(node.operand)
         return None if value is None else -value if isinstance(node.op, ast.USub) else value
@@ -307,6 +354,14 @@ def number(node: ast.AST | None) -> float | None:
         and not isinstance(node.value, bool)
     ):
         return float(node.value)
+    if isinstance(node, ast.BinOp) and type(node.op) in FOLDED:
+        left = number(node.left)
+        right = None if left is None else number(node.right)
+        try:
+            value = None if left is None or right is None else FOLDED[type(node.op)](left, right)
+        except (ArithmeticError, ValueError):
+            return None
+        return value if isinstance(value, float) else None
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

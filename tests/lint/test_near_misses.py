@@ -1,0 +1,137 @@
+"""What rules see beyond their examples, each beside the nearest thing that they have to let pass."""
+
+import textwrap
+
+import pytest
+
+from tilewright.lint import lint_text
+
+HEAD = "import triton\nimport triton.language as tl\n"
+
+
+def found(text):
+    result = lint_text("kernel.py", HEAD + textwrap.dedent(text))
+    assert result.unreadable is None
+    return [(m.rule, m.level) for m in result.mistakes]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["(x * 2).to(tl.int8)", "x.to(tl.int32).to(tl.int8)", "x + 1", "-x", "x == 1", "x[:, None]", "tl.math.exp(x)"],
+)
+def test_arithmetic_that_is_dropped(statement):
+    assert found(f"\n@triton.jit\ndef kernel(p):\n    x = tl.load(p)\n    {statement}\n    tl.store(p, x)\n") == [
+        ("dropped-result", "error")
+    ]
+
+
+@pytest.mark.parametrize("statement", ["tl.load(p)", "tl.atomic_add(p, 1)", "helper(p)", "tl.debug_barrier()", "'a'"])
+def test_statements_that_do_something_pass(statement):
+    assert found(f"\n@triton.jit\ndef kernel(p):\n    {statement}\n") == []
+
+
+@pytest.mark.parametrize("name", ["y", "_y"])
+def test_results_that_are_read_or_called_so_pass(name):
+    text = f"\n@triton.jit\ndef kernel(p):\n    x = tl.load(p)\n    {name} = x.to(tl.float16)\n    tl.store(p, {{}})\n"
+    assert found(text.format(name)) == []
+    assert bool(found(text.format("x"))) == (name == "y")
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [("3 * 32", True), ("4 * 32", False), ("1 << 7", False), ("2**7 - 1", True), ("1 / 0", False), ("9**9**9", False)],
+)
+def test_numbers_are_worked_out(value, seen):
+    text = f"\n@triton.jit\ndef kernel(p):\n    tl.store(p + tl.arange(0, {value}), 0.0)\n"
+    assert bool(found(text)) == seen
+
+
+@pytest.mark.parametrize("low", ["LOW = -1e6", "LOW: tl.constexpr = -1e6", "LOW = tl.constexpr(-1e6)"])
+def test_sentinels_by_name(low):
+    text = f"""
+        {low}
+        @triton.jit
+        def kernel(x_ptr, m_ptr, n):
+            i = tl.arange(0, 64)
+            x = tl.where(tl.load(m_ptr + i) != 0, tl.load(x_ptr + i), LOW)
+            tl.store(x_ptr + i, tl.exp2(x - tl.max(x, 0)))
+    """
+    assert found(text) == [("finite-sentinel", "warning")]
+    assert found(text + f"\n        {low}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("compared", "seen"),
+    [
+        ("tl.exp(x) == tl.load(q)", True),
+        ("x / 3 == tl.load(q)", True),
+        # A row and its own maximum are equal exactly; what is loaded may be; bounds and flags are not values.
+        ("tl.exp(x) == tl.max(tl.exp(x), 0)", False),
+        ("x == tl.load(q)", False),
+        ("tl.exp(x) == 0.0", False),
+    ],
+)
+def test_equality_of_what_is_rounded(compared, seen):
+    text = f"\n@triton.jit\ndef kernel(p, q):\n    x = tl.load(p)\n    tl.store(p, tl.where({compared}, 1.0, x))\n"
+    assert found(text) == ([("float-equality", "warning")] if seen else [])
+
+
+@pytest.mark.parametrize("loop", ["", "    for j in range(n):\n        tl.store(x_ptr, j)\n", "    helper(x_ptr)\n"])
+def test_stages_are_idle_only_without_a_loop(loop):
+    text = "\n@triton.autotune([triton.Config({}, 4, 2), triton.Config({}, 4, 3)], key=[])\n@triton.jit\n"
+    text += f"def kernel(x_ptr, n):\n    tl.store(x_ptr, n)\n{loop}"
+    assert found(text) == ([] if loop else [("autotune-idle-stages", "note")])
+
+
+@pytest.mark.parametrize("size", ["n, d = x.shape", "n = x.shape[0]", "n = x.numel()", "n = x.size(0)"])
+def test_branches_on_a_size_under_a_name(size):
+    text = f"""
+        @triton.jit
+        def kernel(x):
+            tl.store(x, 1.0)
+
+        def run(x, m):
+            {size}
+            if {{}}:
+                kernel[(1,)](x)
+    """
+    assert found(text.format("n > 1024")) == [("shape-branch", "note")]
+    assert found(text.format("n == 0")) == []
+    assert found(text.format("m > 1024")) == []
+
+
+def test_an_address_by_whatever_name():
+    text = """
+        @triton.jit
+        def kernel(out, columns):
+            tl.store(out + tl.program_id(0) * columns + tl.arange(0, 64), {})
+    """
+    assert found(text.format("0.0")) == [("int32-address", "note")]
+    assert found(text.format("0.0").replace("(0) *", "(0).to(tl.int64) *")) == []
+    # A number that is not an address may wrap as it likes.
+    assert found(text.format("columns + tl.program_id(1) * columns").replace("tl.program_id(0) * columns + ", "")) == []
+
+
+def test_what_is_stored_where_it_was_loaded_under_another_name():
+    text = """
+        @triton.autotune(configs=[triton.Config({{'B': 64}})], key=[]{})
+        @triton.jit
+        def kernel(x_ptr, B: tl.constexpr):
+            i = tl.arange(0, B)
+            place = x_ptr + i
+            tl.store(x_ptr + i, tl.load(place) * 2)
+    """
+    assert found(text.format("")) == [("autotune-in-place", "note")]
+    assert found(text.format(", restore_value=['x_ptr']")) == []
+
+
+@pytest.mark.parametrize("call", ["x.max(0)", "tl.max(x, 0)", "tl.max(x, axis=0)"])
+def test_maxima_as_methods(call):
+    text = """
+        @triton.jit
+        def kernel(x_ptr, y_ptr, n):
+            i = tl.arange(0, 64)
+            x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+            tl.store(y_ptr, tl.exp({}))
+    """
+    assert found(text.format(call)) == [("padded-maximum", "warning")]
