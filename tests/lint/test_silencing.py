@@ -39,6 +39,15 @@ def test_places(text):
     assert found(text) == []
 
 
+@pytest.mark.parametrize("place", ["{}\n@triton.autotune(\n", "@triton.autotune(  {}\n", "def"])
+def test_a_function_s_decorators_are_covered(place):
+    ignore = "# tilewright: ignore[autotune-same-config]"
+    first, last = ("@triton.autotune(\n", ignore) if place == "def" else (place.format(ignore), "")
+    text = "    [\n        triton.Config({}),\n        triton.Config({}),\n    ],\n    key=[],\n)\n@triton.jit\n"
+    assert found(f"{first}{text}def kernel(x):  {last}\n    tl.store(x, 1.0)\n") == []
+    assert found(f"@triton.autotune(\n{text}def kernel(x):\n    tl.store(x, 1.0)\n") == [("autotune-same-config", 6)]
+
+
 @pytest.mark.parametrize("between", ["\x0c\n", "s = 'a\u2028b'\n", "s = '\x1e'\n"])
 def test_characters_that_end_lines_elsewhere_do_not_here(between):
     assert found(f"{between}@triton.jit\ndef kernel(x):\n    x.to(tl.float16)  {IGNORE}\n") == []

@@ -120,11 +120,7 @@ def find_padded_sum(file: SourceFile) -> Iterator[Found]:
     Of one dimension only: of two, the mask may hide rows that are not stored.
     """
     for kernel in file.kernels:
-        zeros = {
-            name
-            for name, call, other, _ in _masked_loads(kernel)
-            if other == 0 and not _has_dimensions(kernel, argument(call, 1, "mask"))
-        }
+        zeros = {name for name, _, other, _ in _masked_loads(kernel) if other == 0}
         if not zeros:
             continue
         known: dict[str, bool | None] = dict.fromkeys(zeros, False)

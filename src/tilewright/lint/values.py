@@ -185,8 +185,6 @@ def _is_rounded(kernel: Kernel, node: ast.expr) -> bool:
 
 def _is_of_something_else(kernel: Kernel, one: ast.expr, other: ast.expr) -> bool:
     """Whether two values have nothing in common: a value is equal to the maximum of its own row, exactly."""
-    if kernel.number(other) is not None:
-        return False
     names = [{p.id for p in kernel.parts(side) if isinstance(p, ast.Name)} for side in (one, other)]
     shared = names[0] & names[1] & (set(kernel.assigned) - set(kernel.parameters))
     loads = any(kernel.tl(p) == "load" for p in kernel.parts(other))
