@@ -135,3 +135,46 @@ def test_maxima_as_methods(call):
             tl.store(y_ptr, tl.exp({}))
     """
     assert found(text.format(call)) == [("padded-maximum", "warning")]
+
+
+def test_the_maximum_of_bits_is_any():
+    text = """
+        @triton.jit
+        def kernel(x_ptr, y_ptr, n):
+            i = tl.arange(0, 64)
+            x = tl.load(x_ptr + i, mask=i < n, other=0){}
+            tl.store(y_ptr, tl.max(x, 0))
+    """
+    assert found(text.format("")) == [("padded-maximum", "note")]
+    assert found(text.format(".to(tl.int1)")) == []
+
+
+@pytest.mark.parametrize(
+    ("valid", "seen"),
+    [
+        ("j + i < n", True),
+        ("j + i < tl.load(l_ptr)", True),
+        # Blocks that were picked: which of them are there is no matter of position.
+        ("tl.load(l_ptr + j + i) >= 0", False),
+        ("(picked >= 0) & (j + i < n)", False),
+        ("again >= 0", False),
+    ],
+)
+def test_masks_of_positions_and_of_picked_blocks(valid, seen):
+    text = f"""
+        @triton.jit
+        def kernel(q_ptr, k_ptr, l_ptr, o_ptr, n, D: tl.constexpr):
+            i = tl.arange(0, 64)
+            t = i[:, None] * D + tl.arange(0, D)[None, :]
+            q = tl.load(q_ptr + t)
+            m = tl.full((64,), float("-inf"), tl.float32)
+            again = i
+            for j in range(0, n, 64):
+                picked = tl.load(l_ptr + j + i, mask=j + i < n, other=-1)
+                again = picked
+                s = tl.dot(q, tl.trans(tl.load(k_ptr + t)))
+                s = tl.where(({valid})[None, :], s, float("-inf"))
+                m = tl.maximum(m, tl.max(s, 1))
+            tl.store(o_ptr + i, m)
+    """
+    assert found(text) == ([("mask-on-every-tile", "note")] if seen else [])

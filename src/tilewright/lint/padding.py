@@ -32,13 +32,22 @@ def find_padded_maximum(file: SourceFile) -> Iterator[Found]:
         for name, call, x in _extremes(kernel):
             if isinstance(x, ast.Name) and x.id in loads and _unguarded(kernel, x.id):
                 other, given = loads[x.id]
-                if not given or other == 0:
-                    # Of absolute values and of counts 0 is the least; of scores it is not.
-                    level = None if any(kernel.named(*EXPONENTIALS, "softmax")) else "note"
-                    least = "-inf" if "max" in name else "inf"
-                    what = "0" if given else "undefined"
-                    said = f"masked values of {x.id} are {what} and take part: other=float('{least}')"
-                    yield Found(call, said, level)
+                if given and (other != 0 or _is_of_bits(kernel, x.id)):
+                    continue
+                # Of absolute values and of counts 0 is the least; of scores it is not.
+                level = None if any(kernel.named(*EXPONENTIALS, "softmax")) else "note"
+                least, sign = ("-inf", "negative") if "max" in name else ("inf", "positive")
+                what = "0" if given else "undefined"
+                then = f"other=float('{least}')"
+                if given and level == "note":
+                    then = f"right only where no value is {sign}"
+                yield Found(call, f"masked values of {x.id} are {what} and take part: {then}", level)
+
+
+def _is_of_bits(kernel: Kernel, name: str) -> bool:
+    """Whether a name is set to what is cast to one bit: its maximum is `any`, of which 0 is the neutral element."""
+    value = kernel.value(name)
+    return isinstance(value, ast.Call) and any(ast.unparse(a).endswith("int1") for a in value.args)
 
 
 def _extremes(kernel: Kernel) -> Iterator[tuple[str, ast.Call, ast.expr | None]]:

@@ -215,10 +215,24 @@ def find_mask_on_every_tile(file: SourceFile) -> Iterator[Found]:
             here = {id(n) for n in ast.walk(loop)} - inside
             for call, _, condition in _sentinels(kernel):
                 compared = any(isinstance(p, ast.Compare) for p in kernel.parts(condition))
-                if id(call) in here and compared and not _is_loaded(kernel, condition):
+                if id(call) in here and compared and not _is_of_loaded_tile(kernel, condition):
                     yield Found(
                         call, "only tiles at the diagonal and at the end need this: two loops, one without the mask"
                     )
+
+
+def _is_of_loaded_tile(kernel: Kernel, condition: ast.expr) -> bool:
+    """Whether a mask is made from a tile that was loaded, as of the blocks that were picked; a length is no tile."""
+    expressions = [condition]
+    for part in kernel.parts(condition):
+        if isinstance(part, ast.Name) and kernel.value(part.id) is None:
+            expressions += kernel.assigned.get(part.id, ())
+    loads = [p for e in expressions for p in kernel.parts(e) if isinstance(p, ast.Call) and kernel.tl(p) == "load"]
+    return any(
+        isinstance(p, ast.Call) and kernel.tl(p) in ("arange", "make_block_ptr")
+        for call in loads
+        for p in kernel.parts(argument(call, 0, "pointer"))
+    )
 
 
 RULES = (
