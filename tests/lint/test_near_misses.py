@@ -178,3 +178,67 @@ def test_masks_of_positions_and_of_picked_blocks(valid, seen):
             tl.store(o_ptr + i, m)
     """
     assert found(text) == ([("mask-on-every-tile", "note")] if seen else [])
+
+
+@pytest.mark.parametrize(
+    ("passed", "more", "seen"),
+    [
+        ("D", "", True),
+        ("d", "", True),
+        # What follows from the key need not be in it; pruning and heuristics may set what cannot be seen.
+        ("triton.next_power_of_2(n)", "", False),
+        ("rounded", "", False),
+        ("d", ", prune_configs_by={'early_config_prune': f}", False),
+        ("d", ")\n@triton.heuristics(values", False),
+        ("d", ", warmup=10", True),
+    ],
+)
+def test_sizes_that_follow_from_the_key(passed, more, seen):
+    text = f"@triton.autotune([triton.Config({{}}, 4), triton.Config({{}}, 8)], key=['n']{more})\n"
+    text += "@triton.jit\ndef kernel(x_ptr, n, D: tl.constexpr):\n    tl.store(x_ptr + tl.arange(0, D), n)\n\n"
+    text += f"def run(x, n, d, D):\n    rounded = triton.next_power_of_2(n)\n    kernel[(1,)](x, n, D={passed})\n"
+    assert found(text) == ([("autotune-key", "note")] if seen else [])
+
+
+def test_what_a_kernel_wrote_before_it_reads_it_is_the_same_each_time():
+    text = "@triton.autotune([triton.Config({{}})], key=[])\n@triton.jit\ndef kernel(x_ptr):\n{}    {}\n"
+    again = "tl.store(x_ptr, tl.load(x_ptr) + 1)"
+    assert found(text.format("", again)) == [("autotune-in-place", "note")]
+    assert found(text.format("    tl.store(x_ptr, 0)\n", again)) == []
+
+
+def test_a_mask_of_nothing_hides_nothing():
+    text = "@triton.jit\ndef kernel(x_ptr):\n    i = tl.arange(0, 64)\n"
+    text += "    x = tl.load(x_ptr + i, mask={})\n    tl.store(x_ptr, tl.max(x, 0))\n"
+    assert found(text.format("x_ptr")) == [("padded-maximum", "note")]
+    assert found(text.format("True")) == []
+
+
+@pytest.mark.parametrize(("head", "seen"), [("d = 64", False), ("d = q.shape[-1]", True)])
+def test_one_config_for_a_fixed_size_passes(head, seen):
+    text = f"""
+        @triton.jit
+        def kernel(q_ptr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+            i = tl.arange(0, BLOCK_M)[:, None] * D + tl.arange(0, D)[None, :]
+            j = tl.arange(0, D)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+            tl.store(q_ptr + tl.arange(0, BLOCK_M), tl.sum(tl.dot(tl.load(q_ptr + i), tl.load(q_ptr + j)), 1))
+
+        def run(q):
+            {head}
+            kernel[(1,)](q, D=d, BLOCK_M=128, BLOCK_N=64)
+    """
+    assert found(text) == ([("one-config-for-all", "note")] if seen else [])
+
+
+def test_a_grid_that_may_be_another_is_not_judged():
+    text = """
+        @triton.jit
+        def kernel(x):
+            tl.store(x + tl.program_id(1), 1.0)
+
+        def run(x{}):
+            grid = (7,)
+            kernel[grid](x)
+    """
+    assert found(text.format("")) == [("program-id-without-axis", "warning")]
+    assert found(text.format(", grid=None")) == []

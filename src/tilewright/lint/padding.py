@@ -20,7 +20,8 @@ def _masked_loads(kernel: Kernel) -> Iterator[tuple[str, ast.Call, float | None,
         node = values[0]
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
             node = node.func.value
-        if isinstance(node, ast.Call) and kernel.tl(node) == "load" and argument(node, 1, "mask") is not None:
+        mask = argument(node, 1, "mask") if isinstance(node, ast.Call) and kernel.tl(node) == "load" else None
+        if isinstance(node, ast.Call) and mask is not None and not isinstance(mask, ast.Constant):
             other = argument(node, 2, "other")
             yield name, node, number(other), other is not None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import TilewrightError, did_you_mean
-from tilewright.lint import block_pointers, launches, padding, results, values
+from tilewright.lint import block_pointers, launches, padding, results, tuning, values
 from tilewright.lint.mistake import LintRule
 
 UNUSED_IGNORE = "unused-ignore"
@@ -22,6 +22,7 @@ RULES: tuple[LintRule, ...] = (
     *values.RULES,
     *block_pointers.RULES,
     *launches.RULES,
+    *tuning.RULES,
     _SILENCE,
 )
 _BY_ID = {r.id: r for r in RULES}

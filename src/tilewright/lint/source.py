@@ -141,6 +141,13 @@ class Kernel:
                     if value is not None:
                         left.append(value)
 
+    def is_size(self, name: str) -> bool:
+        """Whether a constexpr is the size of something: it is the length of a range or of a tile."""
+        sized = [a for call in self.named("arange") for a in call.args]
+        sized += [a for call in self.named("zeros", "full") for a in call.args[:1]]
+        sized += [a for call in self.named("make_block_ptr") if (a := argument(call, 4, "block_shape")) is not None]
+        return any(isinstance(p, ast.Name) and p.id == name for given in sized for p in ast.walk(given))
+
     def pointer(self, node: ast.expr | None) -> str | None:
         """Return the parameter that a pointer expression is made from: the leftmost of sums, through names."""
         seen: set[str] = set()
@@ -169,10 +176,32 @@ class LaunchSite:
     node: ast.Call
     name: str
     kernel: Kernel | None
-    grid: tuple[ast.expr, ...] | None
     function: ast.FunctionDef | None
     tests: tuple[ast.expr, ...]
     """The conditions of the `if`s around it, inside its function."""
+
+    @cached_property
+    def grid(self) -> tuple[ast.expr, ...] | None:
+        """The axes of the grid: of a tuple, or of what a lambda returns, through a name that is set once."""
+        assert isinstance(self.node.func, ast.Subscript)
+        node = self.resolve(self.node.func.slice)
+        if isinstance(node, ast.Lambda):
+            node = node.body
+        return tuple(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else None
+
+    def resolve(self, node: ast.expr) -> ast.expr:
+        """Follow a name to what its function sets it to, where that happens once; others stay as they are."""
+        if not isinstance(node, ast.Name) or self.function is None:
+            return node
+        if any(a.arg == node.id for a in _arguments(self.function)):
+            return node
+        values = [
+            n.value
+            for n in ast.walk(self.function)
+            if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
+        ]
+        set_otherwise = any(_sets_otherwise(n, node.id) for n in ast.walk(self.function))
+        return values[0] if len(values) == 1 and not set_otherwise else node
 
 
 class SourceFile:
@@ -310,27 +339,10 @@ class SourceFile:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             name = node.func.value
             if isinstance(name, ast.Name) and name.id in self.kernel_of:
-                grid = self._grid(node.func.slice, function)
-                yield LaunchSite(node, name.id, self.kernel_of[name.id], grid, function, tests)
+                yield LaunchSite(node, name.id, self.kernel_of[name.id], function, tests)
         for child in ast.iter_child_nodes(node):
             inside = (*tests, node.test) if isinstance(node, ast.If) and child is not node.test else tests
             yield from self._launches(child, function, inside)
-
-    def _grid(self, node: ast.expr, function: ast.FunctionDef | None) -> tuple[ast.expr, ...] | None:
-        """Return the axes of a grid: a tuple, or what a lambda returns, through a name that is set once."""
-        if isinstance(node, ast.Name) and function is not None:
-            values = [
-                n.value
-                for n in ast.walk(function)
-                if isinstance(n, ast.Assign)
-                and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
-            ]
-            if len(values) != 1 or any(_sets_otherwise(n, node.id) for n in ast.walk(function)):
-                return None
-            node = values[0]
-        if isinstance(node, ast.Lambda):
-            node = node.body
-        return tuple(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else None
 
 
 def argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
@@ -383,10 +395,10 @@ def same(one: ast.AST, other: ast.AST) -> bool:
 
 
 def _sets_otherwise(node: ast.AST, name: str) -> bool:
-    """Whether a name is set by a `def`, grown by `+=`, or set with others."""
+    """Whether a name is set by a `def` or a loop, grown by `+=`, or set with others."""
     if isinstance(node, ast.FunctionDef):
         return node.name == name
-    if isinstance(node, ast.AugAssign):
+    if isinstance(node, (ast.AugAssign, ast.For)):
         return name in _names(node.target)
     if isinstance(node, ast.Assign):
         return any(not isinstance(t, ast.Name) and name in _names(t) for t in node.targets)
