@@ -97,6 +97,7 @@ def test_branches_on_a_size_under_a_name(size):
     """
     assert found(text.format("n > 1024")) == [("shape-branch", "note")]
     assert found(text.format("n == 0")) == []
+    assert found(text.format("len(x.shape) == 2")) == []
     assert found(text.format("m > 1024")) == []
 
 
@@ -188,6 +189,10 @@ def test_masks_of_positions_and_of_picked_blocks(valid, seen):
         # What follows from the key need not be in it; pruning and heuristics may set what cannot be seen.
         ("triton.next_power_of_2(n)", "", False),
         ("rounded", "", False),
+        ("min(MOST, n)", "", False),
+        ("min(d, n)", "", True),
+        ("64", "", False),
+        ("64 if n else d", "", True),
         ("d", ", prune_configs_by={'early_config_prune': f}", False),
         ("d", ")\n@triton.heuristics(values", False),
         ("d", ", warmup=10", True),
@@ -196,7 +201,23 @@ def test_masks_of_positions_and_of_picked_blocks(valid, seen):
 def test_sizes_that_follow_from_the_key(passed, more, seen):
     text = f"@triton.autotune([triton.Config({{}}, 4), triton.Config({{}}, 8)], key=['n']{more})\n"
     text += "@triton.jit\ndef kernel(x_ptr, n, D: tl.constexpr):\n    tl.store(x_ptr + tl.arange(0, D), n)\n\n"
-    text += f"def run(x, n, d, D):\n    rounded = triton.next_power_of_2(n)\n    kernel[(1,)](x, n, D={passed})\n"
+    text += "MOST = 64\n\ndef run(x, n, d, D):\n    rounded = triton.next_power_of_2(n)\n"
+    text += f"    kernel[(1,)](x, n, D={passed})\n"
+    assert found(text) == ([("autotune-key", "note")] if seen else [])
+
+
+@pytest.mark.parametrize(("second", "seen"), [("64", False), ("128", True)])
+def test_one_number_at_every_launch_needs_no_key(second, seen):
+    text = f"""
+        @triton.autotune([triton.Config({{}}, 4), triton.Config({{}}, 8)], key=['n'])
+        @triton.jit
+        def kernel(x_ptr, n, D: tl.constexpr):
+            tl.store(x_ptr + tl.arange(0, D), n)
+
+        def run(x, n):
+            kernel[(1,)](x, n, D=64)
+            kernel[(1,)](x, n, D={second})
+    """
     assert found(text) == ([("autotune-key", "note")] if seen else [])
 
 
@@ -242,3 +263,42 @@ def test_a_grid_that_may_be_another_is_not_judged():
     """
     assert found(text.format("")) == [("program-id-without-axis", "warning")]
     assert found(text.format(", grid=None")) == []
+
+
+@pytest.mark.parametrize("tail", ["tl.load(p)", "tl.load(p, boundary_check=(0,))"])
+def test_a_pointer_that_is_checked_in_the_tail_may_go_unchecked_in_full_tiles(tail):
+    text = f"""
+        @triton.jit
+        def kernel(x_ptr, n, TAIL: tl.constexpr):
+            p = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (64,), (0,))
+            if TAIL:
+                x = {tail}
+            else:
+                x = tl.load(p)
+            tl.store(x_ptr + tl.arange(0, 64), x)
+    """
+    assert found(text) == ([] if "check" in tail else [("block-ptr-no-check", "note")] * 2)
+
+
+@pytest.mark.parametrize(
+    ("result", "seen"),
+    [
+        ("tl.exp2(s - m)", True),
+        ("tl.where(keep, tl.exp2(s - m), 0.0)", False),
+        ("tl.where(i < 3, tl.exp2(s - m), 0.0)", True),
+        ("tl.where(keep, s, 0.0) + tl.exp2(m)", True),
+        ("tl.where(m > LOW / 2, tl.exp2(s - m), 0.0)", False),
+    ],
+)
+def test_a_sentinel_that_is_taken_back(result, seen):
+    text = f"""
+        LOW = -1e30
+        @triton.jit
+        def kernel(x_ptr, n):
+            i = tl.arange(0, 64)
+            keep = i < n
+            s = tl.where(keep, tl.load(x_ptr + i), LOW)
+            m = tl.max(s, 0)
+            tl.store(x_ptr + i, {result})
+    """
+    assert found(text) == ([("finite-sentinel", "note")] if seen else [])

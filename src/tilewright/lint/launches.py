@@ -160,9 +160,13 @@ def find_shape_branch(file: SourceFile) -> Iterator[Found]:
 def _compares_size(node: ast.AST, sizes: frozenset[str]) -> bool:
     if not isinstance(node, ast.Compare) or any(number(c) == 0 for c in node.comparators):
         return False
+    # Of what rank a tensor is does not change from call to call as its sizes do.
+    ranks = [c for c in ast.walk(node) if isinstance(c, ast.Call) and ast.unparse(c.func) == "len"]
+    ranked = {id(p) for call in ranks for p in ast.walk(call)}
     return any(
         (isinstance(p, ast.Attribute) and p.attr in _SIZE) or (isinstance(p, ast.Name) and p.id in sizes)
         for p in ast.walk(node)
+        if id(p) not in ranked
     )
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tilewright.lint.mistake import Found, LintRule
-from tilewright.lint.source import Kernel, SourceFile, argument, same
+from tilewright.lint.source import Kernel, SourceFile, argument, number, same
 
 HARMLESS = ("warmup", "rep", "use_cuda_graph", "do_bench", "cache_results", "reset_to_zero", "restore_value")
 """Arguments of autotune that change neither its configs nor its key."""
@@ -90,17 +90,21 @@ def _set_by_heuristics(kernel: Kernel) -> set[str] | None:
 
 
 def _follow_from(kernel: Kernel, keys: set[str]) -> set[str]:
-    """Parameters that every launch works out from nothing but what it passes for the keys: BLOCK=next_power_of_2(n)."""
-    found: set[str] | None = None
-    for site in kernel.file.launches:
-        if site.kernel is not kernel:
-            continue
+    """Parameters that every launch of the file works out from what it passes for the keys, or sets to one number."""
+    sites = [site for site in kernel.file.launches if site.kernel is kernel]
+    if not sites:
+        return set()
+    follow, numbers = set(kernel.parameters), {p: set[float | None]() for p in kernel.parameters}
+    for site in sites:
         passed = dict(zip(kernel.parameters, site.node.args, strict=False))
         passed |= {k.arg: k.value for k in site.node.keywords if k.arg is not None}
-        known = {name for key in keys & passed.keys() for name in _named(passed[key])}
-        follow = {p for p, value in passed.items() if (names := _named(site.resolve(value))) and names <= known}
-        found = follow if found is None else found & follow
-    return found or set()
+        resolved = {p: site.resolve(value) for p, value in passed.items()}
+        known = {name for key in keys & passed.keys() for name in _named(passed[key]) | _named(resolved[key])}
+        known |= kernel.file.constants.keys()
+        follow &= {p for p, value in resolved.items() if _named(value) and _named(value) <= known}
+        for p in numbers:
+            numbers[p].add(number(resolved.get(p)))
+    return follow | {p for p, found in numbers.items() if len(found) == 1 and None not in found}
 
 
 def _named(node: ast.expr) -> set[str]:

@@ -89,13 +89,30 @@ def find_finite_sentinel(file: SourceFile) -> Iterator[Found]:
         if not any(kernel.named(*EXPONENTIALS, "softmax")):
             continue
         for call, value, condition in _sentinels(kernel):
-            if math.isfinite(value) and not _is_guard(condition):
+            if math.isfinite(value) and not _is_guard(condition) and not _is_taken_back(kernel, condition):
                 yield Found(
                     call,
                     f"a row that is hidden whole has {value:g} for a maximum and averages what it should not see: "
                     "-inf, and a guard for such rows",
                     "warning" if _is_loaded(kernel, condition) else "note",
                 )
+
+
+def _is_taken_back(kernel: Kernel, condition: ast.expr) -> bool:
+    """Whether what is hidden gets 0 after the exponential all the same, or a maximum is compared with the sentinel."""
+    for call in kernel.named("where"):
+        values = call.args[1:]
+        zero = any(number(a) == 0 for a in values)
+        if zero and same(call.args[0], condition):
+            if_kept = (p for a in values for p in kernel.parts(a))
+            if any(kernel.tl(p) in EXPONENTIALS for p in if_kept):
+                return True
+    return any(
+        isinstance(part, ast.expr) and (kernel.number(part) or 0.0) <= FAR_BELOW
+        for node in kernel.nodes
+        if isinstance(node, ast.Compare)
+        for part in ast.walk(node)
+    )
 
 
 def _is_guard(condition: ast.expr) -> bool:
