@@ -302,3 +302,19 @@ def test_a_sentinel_that_is_taken_back(result, seen):
             tl.store(x_ptr + i, {result})
     """
     assert found(text) == ([("finite-sentinel", "note")] if seen else [])
+
+
+@pytest.mark.parametrize(
+    ("then", "seen"),
+    [
+        ("s = tl.where(keep, s, -1e6)\n    p = tl.exp2(s - m)", True),
+        ("s += tl.where(keep, 0.0, -1e6)\n    p = tl.exp2(s - m)", True),
+        ("p = tl.softmax(tl.where(keep, s, -1e6))", True),
+        # A pick among what has been through the softmax.
+        ("p = tl.exp2(s - m)\n    p = tl.where(keep, p, -1e6)\n    p = tl.argmax(p, 0)", False),
+    ],
+)
+def test_a_sentinel_has_to_reach_an_exponential(then, seen):
+    text = "@triton.jit\ndef kernel(x_ptr, n):\n    i = tl.arange(0, 64)\n    keep = i < n\n"
+    text += f"    s = tl.load(x_ptr + i)\n    m = tl.max(s, 0)\n    {then}\n    tl.store(x_ptr + i, p)\n"
+    assert found(text) == ([("finite-sentinel", "note")] if seen else [])

@@ -86,16 +86,33 @@ def _is_loaded(kernel: Kernel, condition: ast.expr | None) -> bool:
 def find_finite_sentinel(file: SourceFile) -> Iterator[Found]:
     """A finite number that hides scores, where they are exponentiated."""
     for kernel in file.kernels:
-        if not any(kernel.named(*EXPONENTIALS, "softmax")):
+        exponents = _exponents(kernel)
+        if not exponents:
             continue
         for call, value, condition in _sentinels(kernel):
-            if math.isfinite(value) and not _is_guard(condition) and not _is_taken_back(kernel, condition):
+            if not math.isfinite(value) or id(call) not in exponents:
+                continue
+            if not _is_guard(condition) and not _is_taken_back(kernel, condition):
                 yield Found(
                     call,
                     f"a row that is hidden whole has {value:g} for a maximum and averages what it should not see: "
                     "-inf, and a guard for such rows",
                     "warning" if _is_loaded(kernel, condition) else "note",
                 )
+
+
+def _exponents(kernel: Kernel) -> set[int]:
+    """The ids of every node that what is exponentiated may be made of, names followed to all that they are set to."""
+    left: list[ast.AST] = [a for call in kernel.named(*EXPONENTIALS, "softmax") for a in call.args]
+    found: set[int] = set()
+    names: set[str] = set()
+    while left:
+        for part in ast.walk(left.pop()):
+            found.add(id(part))
+            if isinstance(part, ast.Name) and part.id not in names:
+                names.add(part.id)
+                left += kernel.assigned.get(part.id, ())
+    return found
 
 
 def _is_taken_back(kernel: Kernel, condition: ast.expr) -> bool:
