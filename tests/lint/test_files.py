@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tilewright.lint import lint_text
+from tilewright.lint import RULES, LintRule, lint_text
 from tilewright.lint.files import lint_file, python_files
 
 HEAD = "import triton\nimport triton.language as tl\n"
@@ -31,6 +31,26 @@ def test_a_file_with_a_long_expression_leaves_the_others_their_findings(run, tmp
     done = run("lint", tmp_path)
     assert "Traceback" not in done.stderr
     assert "other.py:5:5: error" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "value", ["1" + "0" * 400, "float('inf')", "float('nan')", "float('x')", "2 ** 2 ** 20", "(-8) ** 0.5"]
+)
+def test_numbers_of_any_size(value):
+    text = HEAD + "@triton.jit\ndef kernel(x):\n    i = tl.arange(0, {0})\n"
+    text += "    y = tl.load(x + i, mask=i < 3, other={0})\n"
+    text += "    tl.store(x, tl.where(y == {0}, tl.exp(y), {0}))\n\nkernel[(1, {0})](1)\n"
+    assert lint_text("kernel.py", text.format(value)).unreadable is None
+
+
+def test_a_rule_that_fails_is_named_and_the_others_stand():
+    def fail(file):
+        raise ZeroDivisionError("oh")
+
+    faulty = LintRule("faulty", "error", "", "", fail)
+    result = lint_text("kernel.py", BAD, [faulty, *RULES])
+    assert result.unreadable == "the rule faulty failed: ZeroDivisionError: oh"
+    assert [m.rule for m in result.mistakes] == ["dropped-result"]
 
 
 def test_columns_count_letters():

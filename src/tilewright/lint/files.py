@@ -103,6 +103,9 @@ def lint_text(path: str, text: str, rules: Sequence[LintRule] = RULES) -> Result
         except RecursionError:
             # Python's own limit on a sum of a thousand terms or the like; what the other rules find stands.
             result.unreadable = f"an expression is too deep for {rule.id}"
+        except Exception as e:
+            # A fault of the rule's: it is named, and costs neither other rules nor other files what they find.
+            result.unreadable = f"the rule {rule.id} failed: {type(e).__name__}: {e}"
     ignores = silence.ignores(file)
     kept = []
     for mistake in found.values():

@@ -365,7 +365,10 @@ def number(node: ast.AST | None) -> float | None:
         and isinstance(node.value, (int, float))
         and not isinstance(node.value, bool)
     ):
-        return float(node.value)
+        try:
+            return float(node.value)
+        except OverflowError:
+            return None
     if isinstance(node, ast.BinOp) and type(node.op) in FOLDED:
         left = number(node.left)
         right = None if left is None else number(node.right)

@@ -38,7 +38,7 @@ def find_arange(file: SourceFile) -> Iterator[Found]:
 
 
 def _power_of_two(value: float) -> bool:
-    return value > 0 and value == int(value) and int(value) & (int(value) - 1) == 0
+    return math.isfinite(value) and value > 0 and value == int(value) and int(value) & (int(value) - 1) == 0
 
 
 def find_runtime_arange(file: SourceFile) -> Iterator[Found]:
