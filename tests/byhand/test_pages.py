@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -243,12 +244,19 @@ class TestCommand:
 
     def test_serve_says_where_and_ends(self, compile_cache):
         words = [sys.executable, "-m", "tilewright.cli.main", "walkthrough", "lora", "--serve"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+
+        def listen_to_interrupts():
+            # A shell's background job is started deaf to them, and what it starts is too.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
+        ) as process:
             address = process.stdout.readline().split()[0]
             with urllib.request.urlopen(address, timeout=30) as reply:
                 assert reply.status == 200
-            process.send_signal(2)
-            assert process.wait(10) == 0
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
 
     def test_without_torch_and_triton(self, run):
         code = "import sys; from tilewright.byhand import WALKTHROUGHS; [w.run() for w in WALKTHROUGHS.values()]; "

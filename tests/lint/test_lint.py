@@ -240,6 +240,12 @@ def test_comments_silence_a_line_or_a_function(text):
     assert found(text) == []
 
 
+def test_a_text_that_speaks_of_such_a_comment_is_none():
+    text = KERNEL.format("").replace("x.to(tl.float16)", "x.to('# tilewright: ignore')")
+    assert found(text) == [("dropped-result", "error")]
+    assert found('\nWORDS = "# tilewright: ignore"\n') == []
+
+
 def test_a_comment_for_another_rule_does_not_and_is_named():
     text = KERNEL.format("  # tilewright: ignore[exp-in-loop]")
     assert found(text) == [("dropped-result", "error"), ("unused-ignore", "note")]
