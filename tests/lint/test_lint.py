@@ -68,6 +68,8 @@ def test_examples_differ_in_little(one):
         ("import triton as t\nimport triton.language as tl\n", "tl.arange(0, 96)"),
         ("from triton import jit\nimport triton.language as tl\n", "tl.arange(0, 96)"),
         ("import triton\n", "triton.language.arange(start=0, end=96)"),
+        ("from vendor.triton_utils import tl, triton\n", "tl.arange(0, 96)"),
+        ("from .compat import triton\nfrom .compat import tl as T\n", "T.arange(0, 96)"),
     ],
 )
 def test_triton_by_any_name(head, call):
@@ -88,6 +90,13 @@ def test_gluon_kernels_are_kernels():
         "arange-power-of-two",
         "dropped-result",
     )
+
+
+def test_gluon_handed_on():
+    head = "from vendor.triton_utils import gl, gluon\n"
+    assert found("\n@gluon.jit\ndef kernel(n):\n    i = gl.arange(0, 96)\n    return i\n", head) == [
+        ("arange-power-of-two", "error")
+    ]
 
 
 def test_other_functions_are_left_alone():

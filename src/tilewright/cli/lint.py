@@ -23,10 +23,11 @@ FORMATS = ("text", "json", "sarif")
 def lint(
     paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Python files or folders.")] = None,
     select: Annotated[
-        list[str] | None, typer.Option("--select", metavar="RULE", help="Look for this rule alone; repeatable.")
+        list[str] | None,
+        typer.Option("--select", metavar="RULE", help="Look for these rules alone; repeatable, or with commas."),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="RULE", help="Leave a rule out; repeatable.")
+        list[str] | None, typer.Option("--ignore", metavar="RULE", help="Leave rules out; repeatable, or with commas.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--no-notes", help="Leave out notes, which are advice.")] = False,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
@@ -51,8 +52,8 @@ def lint(
         return
     if not paths:
         raise TilewrightError("expected files or folders: tilewright lint PATH...  (the rules: --list)")
-    wanted = [rule(name) for name in select] if select else list(RULES)
-    left_out = {rule(name).id for name in ignore or []}
+    wanted = [rule(name) for name in _split(select)] if select else list(RULES)
+    left_out = {rule(name).id for name in _split(ignore)}
     wanted = [r for r in wanted if r.id not in left_out]
     results = [lint_file(path, wanted) for path in python_files(paths)]
     if quiet:
@@ -68,6 +69,10 @@ def lint(
         raise typer.Exit(2)
     if any(m.level != "note" for r in results for m in r.mistakes):
         raise typer.Exit(1)
+
+
+def _split(words: Sequence[str] | None) -> list[str]:
+    return [name.strip() for word in words or () for name in word.split(",") if name.strip()]
 
 
 def _text(rules: Sequence[LintRule], results: Sequence[Result], form: str) -> str:
@@ -98,7 +103,7 @@ def _data(results: Sequence[Result]) -> dict[str, Any]:
         "files": len(results),
         "kernels": sum(r.kernels for r in results),
         "mistakes": [m.to_dict() for r in results for m in r.mistakes],
-        "unreadable": [{"path": r.path, "reason": r.unreadable} for r in results if r.unreadable],
+        "unreadable": [{"path": r.path, "line": r.line, "reason": r.unreadable} for r in results if r.unreadable],
     }
 
 

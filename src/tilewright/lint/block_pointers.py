@@ -150,18 +150,20 @@ def find_boolean_check(file: SourceFile) -> Iterator[Found]:
 
 
 def find_no_check(file: SourceFile) -> Iterator[Found]:
-    """A load or store through a block pointer without a boundary check."""
+    """A load or store through a block pointer that is nowhere checked; where it is elsewhere, tiles are told apart."""
     for kernel in file.kernels:
-        for call in kernel.named("load", "store"):
-            made = _block_pointer(kernel, argument(call, 0, "pointer"))
-            if (
-                made is not None
-                and argument(call, 99, "boundary_check") is None
-                and not any(k.arg is None for k in call.keywords)
-            ):
-                yield Found(
-                    call, "without boundary_check nothing is masked: right only where tiles divide the tensor"
-                )
+        calls = [(call, argument(call, 0, "pointer")) for call in kernel.named("load", "store")]
+        checked = {
+            place.id
+            for call, place in calls
+            if isinstance(place, ast.Name) and argument(call, 99, "boundary_check") is not None
+        }
+        for call, place in calls:
+            if _block_pointer(kernel, place) is None or argument(call, 99, "boundary_check") is not None:
+                continue
+            if any(k.arg is None for k in call.keywords) or (isinstance(place, ast.Name) and place.id in checked):
+                continue
+            yield Found(call, "without boundary_check nothing is masked: right only where tiles divide the tensor")
 
 
 def find_no_padding(file: SourceFile) -> Iterator[Found]:

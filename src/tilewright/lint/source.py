@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import operator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-DECORATORS = ("autotune", "heuristics")
+EXPONENTIALS = ("exp", "exp2")
+LANGUAGES = ("triton.language.math.", "triton.language.", "triton.experimental.gluon.language.")
+HANDED_ON: Mapping[str, str] = {
+    "triton": "triton",
+    "tl": "triton.language",
+    "gluon": "triton.experimental.gluon",
+    "gl": "triton.experimental.gluon.language",
+}
+"""Names under which packages hand Triton on from a module of their own that does without it where it is absent."""
+FOLDED: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.LShift: lambda a, b: a * 2.0**b,
+    ast.Pow: operator.pow,
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +110,13 @@ class Kernel:
             node = value
         return node
 
+    def number(self, node: ast.expr | None) -> float | None:
+        """Return the number that an expression is, names of the kernel and of the module followed."""
+        node = self.resolve(node)
+        if isinstance(node, ast.Name) and node.id not in self.parameters and node.id not in self.assigned:
+            return self.file.constants.get(node.id)
+        return number(node)
+
     def is_program_id(self, node: ast.expr | None) -> int | None:
         """Return the axis where an expression is `tl.program_id(axis)`, or cast from it; else None."""
         node = self.resolve(node)
@@ -114,6 +140,13 @@ class Kernel:
                     value = self.value(part.id)
                     if value is not None:
                         left.append(value)
+
+    def is_size(self, name: str) -> bool:
+        """Whether a constexpr is the size of something: it is the length of a range or of a tile."""
+        sized = [a for call in self.named("arange") for a in call.args]
+        sized += [a for call in self.named("zeros", "full") for a in call.args[:1]]
+        sized += [a for call in self.named("make_block_ptr") if (a := argument(call, 4, "block_shape")) is not None]
+        return any(isinstance(p, ast.Name) and p.id == name for given in sized for p in ast.walk(given))
 
     def pointer(self, node: ast.expr | None) -> str | None:
         """Return the parameter that a pointer expression is made from: the leftmost of sums, through names."""
@@ -143,10 +176,32 @@ class LaunchSite:
     node: ast.Call
     name: str
     kernel: Kernel | None
-    grid: tuple[ast.expr, ...] | None
     function: ast.FunctionDef | None
     tests: tuple[ast.expr, ...]
     """The conditions of the `if`s around it, inside its function."""
+
+    @cached_property
+    def grid(self) -> tuple[ast.expr, ...] | None:
+        """The axes of the grid: of a tuple, or of what a lambda returns, through a name that is set once."""
+        assert isinstance(self.node.func, ast.Subscript)
+        node = self.resolve(self.node.func.slice)
+        if isinstance(node, ast.Lambda):
+            node = node.body
+        return tuple(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else None
+
+    def resolve(self, node: ast.expr) -> ast.expr:
+        """Follow a name to what its function sets it to, where that happens once; others stay as they are."""
+        if not isinstance(node, ast.Name) or self.function is None:
+            return node
+        if any(a.arg == node.id for a in _arguments(self.function)):
+            return node
+        values = [
+            n.value
+            for n in ast.walk(self.function)
+            if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
+        ]
+        set_otherwise = any(_sets_otherwise(n, node.id) for n in ast.walk(self.function))
+        return values[0] if len(values) == 1 and not set_otherwise else node
 
 
 class SourceFile:
@@ -154,12 +209,22 @@ class SourceFile:
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
-        self.lines = text.splitlines()
-        self.tree = ast.parse(text)
+        # Python's lines: str.splitlines also breaks at form feeds and the like.
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+        self.lines = self.text.split("\n")
+        with warnings.catch_warnings():
+            # Of the linted file's own escapes and comparisons; newer Pythons print them.
+            warnings.simplefilter("ignore")
+            self.tree = ast.parse(self.text)
         self._modules: dict[str, str] = {}
         self._functions: dict[str, str] = {}
         for node in ast.walk(self.tree):
             self._read_import(node)
+
+    def letters(self, line: int, offset: int) -> int:
+        """Return how many letters the first `offset` bytes of a line are: ast counts UTF-8."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
 
     def _read_import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
@@ -173,6 +238,10 @@ class SourceFile:
                 whole = f"{node.module}.{name.name}"
                 self._modules[name.asname or name.name] = whole
                 self._functions[name.asname or name.name] = whole
+        elif isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                if name.name in HANDED_ON:
+                    self._modules.setdefault(name.asname or name.name, HANDED_ON[name.name])
 
     def whole_name(self, node: ast.AST | None) -> str:
         """Return an expression's dotted name with imports followed: `tl.load` is `triton.language.load`."""
@@ -190,7 +259,7 @@ class SourceFile:
         if not isinstance(node, ast.Call):
             return ""
         name = self.whole_name(node.func)
-        for module in ("triton.language.", "triton.experimental.gluon.language."):
+        for module in LANGUAGES:
             if name.startswith(module) and "." not in name.removeprefix(module):
                 return name.removeprefix(module)
         return ""
@@ -228,6 +297,24 @@ class SourceFile:
         return {k.name: k for k in self.kernels if names.count(k.name) == 1}
 
     @cached_property
+    def constants(self) -> Mapping[str, float]:
+        """Numbers under a name of the module that is set once, also as tl.constexpr(...)."""
+        found: dict[str, list[float | None]] = {}
+        for node in self.tree.body:
+            target: ast.expr
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target, value = node.targets[0], node.value
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                target, value = node.target, node.value
+            else:
+                continue
+            if self.tl(value) == "constexpr" and isinstance(value, ast.Call) and value.args:
+                value = value.args[0]
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(number(value))
+        return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
+
+    @cached_property
     def called_by_kernels(self) -> frozenset[str]:
         """Names that kernels call: their arguments may be constexprs of the caller."""
         return frozenset(
@@ -252,27 +339,10 @@ class SourceFile:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             name = node.func.value
             if isinstance(name, ast.Name) and name.id in self.kernel_of:
-                grid = self._grid(node.func.slice, function)
-                yield LaunchSite(node, name.id, self.kernel_of[name.id], grid, function, tests)
+                yield LaunchSite(node, name.id, self.kernel_of[name.id], function, tests)
         for child in ast.iter_child_nodes(node):
             inside = (*tests, node.test) if isinstance(node, ast.If) and child is not node.test else tests
             yield from self._launches(child, function, inside)
-
-    def _grid(self, node: ast.expr, function: ast.FunctionDef | None) -> tuple[ast.expr, ...] | None:
-        """Return the axes of a grid: a tuple, or what a lambda returns, through a name that is set once."""
-        if isinstance(node, ast.Name) and function is not None:
-            values = [
-                n.value
-                for n in ast.walk(function)
-                if isinstance(n, ast.Assign)
-                and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
-            ]
-            if len(values) != 1 or any(_sets_otherwise(n, node.id) for n in ast.walk(function)):
-                return None
-            node = values[0]
-        if isinstance(node, ast.Lambda):
-            node = node.body
-        return tuple(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else None
 
 
 def argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
@@ -286,7 +356,7 @@ def argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
 
 
 def number(node: ast.AST | None) -> float | None:
-    """Return the number of a literal, also with a sign or as float("inf"); None for other expressions."""
+    """Return the number of a literal, also with a sign, as float("inf") or as 1 << 17; None for other expressions."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         value = number(node.operand)
         return None if value is None else -value if isinstance(node.op, ast.USub) else value
@@ -295,7 +365,18 @@ def number(node: ast.AST | None) -> float | None:
         and isinstance(node.value, (int, float))
         and not isinstance(node.value, bool)
     ):
-        return float(node.value)
+        try:
+            return float(node.value)
+        except OverflowError:
+            return None
+    if isinstance(node, ast.BinOp) and type(node.op) in FOLDED:
+        left = number(node.left)
+        right = None if left is None else number(node.right)
+        try:
+            value = None if left is None or right is None else FOLDED[type(node.op)](left, right)
+        except (ArithmeticError, ValueError):
+            return None
+        return value if isinstance(value, float) else None
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -317,10 +398,10 @@ def same(one: ast.AST, other: ast.AST) -> bool:
 
 
 def _sets_otherwise(node: ast.AST, name: str) -> bool:
-    """Whether a name is set by a `def`, grown by `+=`, or set with others."""
+    """Whether a name is set by a `def` or a loop, grown by `+=`, or set with others."""
     if isinstance(node, ast.FunctionDef):
         return node.name == name
-    if isinstance(node, ast.AugAssign):
+    if isinstance(node, (ast.AugAssign, ast.For)):
         return name in _names(node.target)
     if isinstance(node, ast.Assign):
         return any(not isinstance(t, ast.Name) and name in _names(t) for t in node.targets)

@@ -1,4 +1,4 @@
-"""Values in kernels: results that are dropped, masks, padding, infinities, ranges and floats that are compared."""
+"""Values in kernels: ranges, masks, infinities, and floats that are compared."""
 
 from __future__ import annotations
 
@@ -7,43 +7,11 @@ import math
 from collections.abc import Iterator
 
 from tilewright.lint.mistake import Found, LintRule
-from tilewright.lint.source import Kernel, SourceFile, argument, number, same
+from tilewright.lint.source import EXPONENTIALS, Kernel, SourceFile, argument, number, same
 
-METHODS = frozenset(
-    ("to", "advance", "cast", "trans", "permute", "reshape", "view", "expand_dims", "broadcast_to", "sum", "max", "min")
-)
-"""Methods that only return something."""
-PURE = METHODS - {"to"} | frozenset(
-    ("zeros", "zeros_like", "full", "arange", "where", "dot", "dot_scaled", "maximum", "minimum", "exp", "exp2", "log",
-     "log2", "sqrt", "rsqrt", "abs", "sigmoid", "softmax", "broadcast", "cat", "join", "split", "cumsum", "sort",
-     "ravel", "cdiv", "fma", "program_id", "num_programs", "make_block_ptr", "make_tensor_descriptor")
-)  # fmt: skip
-"""Functions that only return something; a load that is dropped may be there to warm a cache."""
-EXPONENTIALS = ("exp", "exp2")
-NEAR_ZERO = ("sum", "dot")
 FAR_BELOW = -1e3
-
-
-def find_dropped(file: SourceFile) -> Iterator[Found]:
-    """A statement that is a call which only returns."""
-    for kernel in file.kernels:
-        for node in kernel.nodes:
-            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-                continue
-            call = node.value
-            name = kernel.tl(call)
-            if name in PURE:
-                yield Found(node, f"the result of tl.{name} is dropped: nothing is changed in place")
-            elif not name and isinstance(call.func, ast.Attribute) and call.func.attr in METHODS:
-                owner = call.func.value
-                if isinstance(owner, ast.Name) and (
-                    owner.id in kernel.assigned or owner.id in kernel.parameters
-                ):
-                    method = call.func.attr
-                    yield Found(
-                        node,
-                        f"{owner.id}.{method}(...) returns its result: {owner.id} = {owner.id}.{method}(...)",
-                    )
+ROUNDED = frozenset((*EXPONENTIALS, "log", "log2", "sqrt", "rsqrt", "sigmoid", "softmax", "sin", "cos", "erf"))
+"""Functions whose results are rounded, so that another way to the same value ends beside it."""
 
 
 def find_arange(file: SourceFile) -> Iterator[Found]:
@@ -70,7 +38,7 @@ def find_arange(file: SourceFile) -> Iterator[Found]:
 
 
 def _power_of_two(value: float) -> bool:
-    return value > 0 and value == int(value) and int(value) & (int(value) - 1) == 0
+    return math.isfinite(value) and value > 0 and value == int(value) and int(value) & (int(value) - 1) == 0
 
 
 def find_runtime_arange(file: SourceFile) -> Iterator[Found]:
@@ -85,104 +53,12 @@ def find_runtime_arange(file: SourceFile) -> Iterator[Found]:
                     yield Found(bound, f"tl.arange has to be known when compiling: {bound.id}: tl.constexpr")
 
 
-def _masked_loads(kernel: Kernel) -> Iterator[tuple[str, ast.Call, float | None, bool]]:
-    """Names set once to a masked load: the name, the call, `other` where it is a number, and whether it is given."""
-    for name, values in kernel.assigned.items():
-        if len(values) != 1:
-            continue
-        node = values[0]
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
-            node = node.func.value
-        if isinstance(node, ast.Call) and kernel.tl(node) == "load" and argument(node, 1, "mask") is not None:
-            other = argument(node, 2, "other")
-            yield name, node, number(other), other is not None
-
-
-def find_padded_maximum(file: SourceFile) -> Iterator[Found]:
-    """A maximum or minimum over values of which the masked ones are 0 or undefined."""
-    for kernel in file.kernels:
-        loads = {name: (other, given) for name, _, other, given in _masked_loads(kernel)}
-        for call in kernel.named("max", "min", "argmax", "argmin"):
-            x = argument(call, 0, "input")
-            if isinstance(x, ast.Name) and x.id in loads and _unguarded(kernel, x.id):
-                other, given = loads[x.id]
-                if not given or other == 0:
-                    # Of absolute values and of counts 0 is the least; of scores it is not.
-                    level = None if any(kernel.named(*EXPONENTIALS, "softmax")) else "note"
-                    least = "-inf" if "max" in kernel.tl(call) else "inf"
-                    what = "0" if given else "undefined"
-                    said = f"masked values of {x.id} are {what} and take part: other=float('{least}')"
-                    yield Found(call, said, level)
-
-
-def _unguarded(kernel: Kernel, name: str) -> bool:
-    """Whether a name is in no tl.where, which might put something else in for what is masked."""
-    return not any(
-        isinstance(part, ast.Name) and part.id == name
-        for call in kernel.named("where")
-        for part in ast.walk(call)
-    )
-
-
-def find_padded_softmax(file: SourceFile) -> Iterator[Found]:
-    """Scores made of zero-padded rows that are exponentiated with no mask in the whole kernel."""
-    for kernel in file.kernels:
-        if any(kernel.named("where")):
-            continue
-        zeros = {name for name, _, other, given in _masked_loads(kernel) if not given or other == 0}
-        for name, values in kernel.assigned.items():
-            if len(values) != 1 or not _sums_of_exponentials(kernel, name):
-                continue
-            dots = [p for p in ast.walk(values[0]) if isinstance(p, ast.Call) and kernel.tl(p) == "dot"]
-            for dot in dots:
-                second = argument(dot, 1, "other")
-                used = (
-                    {p.id for p in ast.walk(second) if isinstance(p, ast.Name)}
-                    if second is not None
-                    else set()
-                )
-                if used & zeros:
-                    key = min(used & zeros)
-                    yield Found(
-                        dot,
-                        f"masked rows of {key} are 0, so their scores are 0, and exp(0 - m) is not 0: mask {name}",
-                    )
-
-
-def _sums_of_exponentials(kernel: Kernel, name: str) -> bool:
-    """Whether exp(name - ...) is taken, and something summed."""
-    return any(kernel.named("sum")) and any(
-        isinstance(part, ast.Name) and part.id == name
-        for call in kernel.named(*EXPONENTIALS)
-        for part in ast.walk(call)
-    )
-
-
-def find_undefined_padding(file: SourceFile) -> Iterator[Found]:
-    """A masked load without `other` that goes straight into a sum or a dot."""
-    for kernel in file.kernels:
-        loads = {name: call for name, call, _, given in _masked_loads(kernel) if not given}
-        told: set[str] = set()
-        for call in kernel.named(*NEAR_ZERO):
-            for x in call.args[: 2 if kernel.tl(call) == "dot" else 1]:
-                if (
-                    isinstance(x, ast.Name)
-                    and x.id in loads
-                    and x.id not in told
-                    and _unguarded(kernel, x.id)
-                ):
-                    told.add(x.id)
-                    yield Found(
-                        loads[x.id], f"masked values of {x.id} are undefined, and it is summed: other=0.0"
-                    )
-
-
 def _sentinels(kernel: Kernel) -> Iterator[tuple[ast.Call, float, ast.expr]]:
     """Every tl.where that puts a very low number in: the call, the number, the condition."""
     for call in kernel.named("where"):
         if len(call.args) == 3:
             for low in call.args[1:]:
-                value = number(low)
+                value = kernel.number(low)
                 if value is not None and value <= FAR_BELOW:
                     yield call, value, call.args[0]
 
@@ -210,16 +86,50 @@ def _is_loaded(kernel: Kernel, condition: ast.expr | None) -> bool:
 def find_finite_sentinel(file: SourceFile) -> Iterator[Found]:
     """A finite number that hides scores, where they are exponentiated."""
     for kernel in file.kernels:
-        if not any(kernel.named(*EXPONENTIALS, "softmax")):
+        exponents = _exponents(kernel)
+        if not exponents:
             continue
         for call, value, condition in _sentinels(kernel):
-            if math.isfinite(value) and not _is_guard(condition):
+            if not math.isfinite(value) or id(call) not in exponents:
+                continue
+            if not _is_guard(condition) and not _is_taken_back(kernel, condition):
                 yield Found(
                     call,
                     f"a row that is hidden whole has {value:g} for a maximum and averages what it should not see: "
                     "-inf, and a guard for such rows",
                     "warning" if _is_loaded(kernel, condition) else "note",
                 )
+
+
+def _exponents(kernel: Kernel) -> set[int]:
+    """The ids of every node that what is exponentiated may be made of, names followed to all that they are set to."""
+    left: list[ast.AST] = [a for call in kernel.named(*EXPONENTIALS, "softmax") for a in call.args]
+    found: set[int] = set()
+    names: set[str] = set()
+    while left:
+        for part in ast.walk(left.pop()):
+            found.add(id(part))
+            if isinstance(part, ast.Name) and part.id not in names:
+                names.add(part.id)
+                left += kernel.assigned.get(part.id, ())
+    return found
+
+
+def _is_taken_back(kernel: Kernel, condition: ast.expr) -> bool:
+    """Whether what is hidden gets 0 after the exponential all the same, or a maximum is compared with the sentinel."""
+    for call in kernel.named("where"):
+        values = call.args[1:]
+        zero = any(number(a) == 0 for a in values)
+        if zero and same(call.args[0], condition):
+            if_kept = (p for a in values for p in kernel.parts(a))
+            if any(kernel.tl(p) in EXPONENTIALS for p in if_kept):
+                return True
+    return any(
+        isinstance(part, ast.expr) and (kernel.number(part) or 0.0) <= FAR_BELOW
+        for node in kernel.nodes
+        if isinstance(node, ast.Compare)
+        for part in ast.walk(node)
+    )
 
 
 def _is_guard(condition: ast.expr) -> bool:
@@ -274,24 +184,45 @@ def _is_guarded(kernel: Kernel, name: str) -> bool:
 
 
 def find_float_equality(file: SourceFile) -> Iterator[Found]:
-    """A loaded or computed value compared for equality with a fraction."""
+    """A loaded or computed value compared for equality with a fraction, or a rounded one with another value."""
     for kernel in file.kernels:
         for node in kernel.nodes:
-            if (
-                not isinstance(node, ast.Compare)
-                or len(node.ops) != 1
-                or not isinstance(node.ops[0], (ast.Eq, ast.NotEq))
-            ):
+            if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+                continue
+            if not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
                 continue
             sides = (node.left, node.comparators[0])
-            for fraction, other in (sides, sides[::-1]):
+            for one, other in (sides, sides[::-1]):
                 # 0.25 and its like are held exactly: who compares with them may mean it.
-                value = number(fraction)
+                value = number(one)
                 known = isinstance(other, ast.Name) and other.id in kernel.parameters
                 if value is not None and math.isfinite(value) and 1024 * value % 1 and not known:
                     yield Found(
                         node, f"rounding decides whether a float is {value:g}: compare a difference, or bits"
                     )
+                elif _is_rounded(kernel, one) and _is_of_something_else(kernel, one, other):
+                    yield Found(
+                        node,
+                        f"{ast.unparse(one)} is rounded, and rounding decides whether it is {ast.unparse(other)}: "
+                        "compare a difference",
+                    )
+                    break
+
+
+def _is_rounded(kernel: Kernel, node: ast.expr) -> bool:
+    """Whether a value comes out of a function or a division whose results are rounded."""
+    whole = kernel.resolve(node)
+    if isinstance(whole, ast.BinOp):
+        return isinstance(whole.op, ast.Div) or _is_rounded(kernel, whole.left) or _is_rounded(kernel, whole.right)
+    return kernel.tl(whole) in ROUNDED
+
+
+def _is_of_something_else(kernel: Kernel, one: ast.expr, other: ast.expr) -> bool:
+    """Whether two values have nothing in common: a value is equal to the maximum of its own row, exactly."""
+    names = [{p.id for p in kernel.parts(side) if isinstance(p, ast.Name)} for side in (one, other)]
+    shared = names[0] & names[1] & (set(kernel.assigned) - set(kernel.parameters))
+    loads = any(kernel.tl(p) == "load" for p in kernel.parts(other))
+    return not shared and loads
 
 
 def find_exp_in_loop(file: SourceFile) -> Iterator[Found]:
@@ -318,22 +249,27 @@ def find_mask_on_every_tile(file: SourceFile) -> Iterator[Found]:
             here = {id(n) for n in ast.walk(loop)} - inside
             for call, _, condition in _sentinels(kernel):
                 compared = any(isinstance(p, ast.Compare) for p in kernel.parts(condition))
-                if id(call) in here and compared and not _is_loaded(kernel, condition):
+                if id(call) in here and compared and not _is_of_loaded_tile(kernel, condition):
                     yield Found(
                         call, "only tiles at the diagonal and at the end need this: two loops, one without the mask"
                     )
 
 
+def _is_of_loaded_tile(kernel: Kernel, condition: ast.expr) -> bool:
+    """Whether a mask is made from a tile that was loaded, as of the blocks that were picked; a length is no tile."""
+    expressions = [condition]
+    for part in kernel.parts(condition):
+        if isinstance(part, ast.Name) and kernel.value(part.id) is None:
+            expressions += kernel.assigned.get(part.id, ())
+    loads = [p for e in expressions for p in kernel.parts(e) if isinstance(p, ast.Call) and kernel.tl(p) == "load"]
+    return any(
+        isinstance(p, ast.Call) and kernel.tl(p) in ("arange", "make_block_ptr")
+        for call in loads
+        for p in kernel.parts(argument(call, 0, "pointer"))
+    )
+
+
 RULES = (
-    LintRule(
-        "dropped-result",
-        "error",
-        "The result of a call is dropped",
-        "Nothing in Triton changes a tensor or a pointer in place: `x.to(tl.float16)` and `tl.advance(p, "
-        "...)` return a new one. A dropped `.to` leaves an operand in its old type, which a test in that type "
-        "cannot see.",
-        find_dropped,
-    ),
     LintRule(
         "arange-power-of-two",
         "error",
@@ -348,29 +284,6 @@ RULES = (
         "A range up to a run-time value",
         "The size of a tile is part of its type, so it has to be a constexpr.",
         find_runtime_arange,
-    ),
-    LintRule(
-        "padded-maximum",
-        "warning",
-        "A maximum or minimum over padding",
-        "A masked load gives `other` where the mask hides. 0 is larger than every negative number; without "
-        "`other` the value is undefined. A test on a multiple of the tile cannot see it.",
-        find_padded_maximum,
-    ),
-    LintRule(
-        "padded-softmax",
-        "warning",
-        "Zero-padded keys enter the softmax",
-        "A key of zeros has the score 0, not -inf, and takes its share of every row. A test on a multiple of "
-        "the tile cannot see it.",
-        find_padded_softmax,
-    ),
-    LintRule(
-        "undefined-padding",
-        "note",
-        "A masked load without `other` is summed",
-        "What a mask hides is undefined unless `other` says what it is.",
-        find_undefined_padding,
     ),
     LintRule(
         "finite-sentinel",

@@ -60,5 +60,8 @@ def sarif_of(rules: Sequence[LintRule], results: Sequence[Result]) -> tuple[list
         for result in results
         for m in result.mistakes
     ]
-    found += [SarifResult("unreadable", "error", r.unreadable, r.path) for r in results if r.unreadable]
+    unreadable = [r for r in results if r.unreadable]
+    if unreadable:
+        listed.append(SarifRule("unreadable", "A file that could not be read", "Nothing is known of it.", "error"))
+    found += [SarifResult("unreadable", "error", r.unreadable or "", r.path, r.line or 1) for r in unreadable]
     return listed, found

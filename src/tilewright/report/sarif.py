@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import tilewright
 
@@ -55,7 +56,7 @@ def sarif_log(rules: Sequence[SarifRule], results: Sequence[SarifResult], root: 
     }
     run = {
         "tool": {"driver": driver},
-        "columnKind": "utf16CodeUnits",
+        "columnKind": "unicodeCodePoints",
         "results": [_result(result, places, root) for result in results],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -80,5 +81,6 @@ def _result(result: SarifResult, places: dict[str, int], root: Path) -> dict[str
 
 
 def _uri(path: str, root: Path) -> str:
+    """A path as RFC 3986 writes it, spaces and the like in percents."""
     whole = Path(path).resolve()
-    return whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.as_uri()
+    return quote(whole.relative_to(root).as_posix()) if whole.is_relative_to(root) else whole.as_uri()
