@@ -112,6 +112,17 @@ def compile_launch(launch: Launch, target: Target, **kwargs: Any) -> Result:
 
 
 def _request(launch: Launch, target: Target, depth: str) -> dict[str, Any]:
+    where = {
+        "name": launch.kernel.name,
+        "backend": target.backend,
+        "arch": target.arch,
+        "warp_size": target.warp_size,
+        "depth": depth,
+        "offsets": True,
+    }
+    if launch.ir is not None:
+        # What the compiler was given says everything: neither the file nor the arguments are looked at.
+        return {**where, "args": {}, "constexprs": [], "ir": launch.ir.to_dict()}
     options = {
         "num_warps": launch.num_warps,
         "num_stages": launch.num_stages,
@@ -119,16 +130,11 @@ def _request(launch: Launch, target: Target, depth: str) -> dict[str, Any]:
         **launch.options,
     }
     return {
+        **where,
         "file": str(launch.kernel.path),
-        "name": launch.kernel.name,
-        "backend": target.backend,
-        "arch": target.arch,
-        "warp_size": target.warp_size,
         "args": {name: _request_arg(arg) for name, arg in launch.args.items()},
         "constexprs": sorted(launch.constexprs),
         "options": options,
-        "depth": depth,
-        "offsets": True,
     }
 
 

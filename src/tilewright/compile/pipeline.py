@@ -10,12 +10,13 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton
 from triton._C import libtriton
-from triton.backends.compiler import GPUTarget
+from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import make_backend
 
 from tilewright.compile.allocate import Allocated, allocate
@@ -28,17 +29,15 @@ from tilewright.compile.cubin import (
 )
 from tilewright.compile.lines import LineTable, read_lines
 from tilewright.compile.loading import load_kernel
-from tilewright.compile.specialise import make_source, specialise
+from tilewright.compile.specialise import make_source, plain, specialisation, specialise
 
 
 def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
     """Compile one request and return a Compiled as a dict, with `files` (path to hash) beside it."""
     target = GPUTarget(request["backend"], request["arch"], request["warp_size"])
-    function, loaded = load_kernel(Path(request["file"]), request["name"], target)
-    started = time.perf_counter()
     backend = make_backend(target)
-    signature, constexprs, attrs, options = specialise(function, backend, request)
-    source = make_source(function, signature, constexprs, attrs)
+    front = (_given_ir if request.get("ir") else _kernel_of_file)(request, target, backend, scratch)
+    started, options = time.perf_counter(), front.options
     context = libtriton.ir.context()
     libtriton.ir.load_dialects(context)
     backend.load_dialects(context)
@@ -46,12 +45,10 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
     asm: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, source.language)
+    backend.add_stages(stages, options, front.language)
     clock = time.perf_counter()
-    module = source.make_ir(
-        target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-    )
-    notes = list(loaded.notes)
+    module = front.make_ir(context)
+    notes = list(front.notes)
     allocated: Allocated | None = None
     for stage, compile_stage in stages.items():
         module = compile_stage(module, metadata)
@@ -62,7 +59,7 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
             seconds["allocate"], clock = time.perf_counter() - clock, time.perf_counter()
         if stage == request["depth"]:
             break
-    name = str(metadata.get("name", function.__name__))
+    name = str(metadata.get("name", front.name))
     resources = _resources(asm, name)
     texts = {k: v for k, v in asm.items() if isinstance(v, str)}
     machine_code = None
@@ -80,7 +77,7 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
         notes.append(f"buffers add up to {allocated.shared_bytes} bytes where the compiler says {shared}")
     return {
         "target": {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size},
-        "kernel": function.__name__,
+        "kernel": front.name,
         "num_warps": allocated.total_warps if allocated else int(metadata["num_warps"]),
         "num_stages": options.num_stages,
         "num_ctas": options.num_ctas,
@@ -88,12 +85,10 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
         **resources,
         "tensor_memory_columns": int(metadata.get("tmem_size") or 0),
         "asm": texts,
-        "signature": {k: str(v) for k, v in signature.items()},
-        "constexprs": {_path_name(function, k): _jsonable(v) for k, v in constexprs.items()},
-        "divisible_by_16": [
-            _path_name(function, k) for k, v in attrs.items() if any(a[0] == "tt.divisibility" for a in v)
-        ],
-        "options": {k: _jsonable(v) for k, v in options.__dict__.items() if k not in ("extern_libs",)},
+        "signature": dict(front.signature),
+        "constexprs": dict(front.constexprs),
+        "divisible_by_16": list(front.divisible_by_16),
+        "options": {k: plain(v) for k, v in options.__dict__.items() if k not in ("extern_libs",)},
         "machine_code": machine_code,
         "buffer_bytes": allocated.buffer_bytes if allocated else {},
         "notes": notes,
@@ -101,16 +96,56 @@ def run(request: dict[str, Any], scratch: Path) -> dict[str, Any]:
         "seconds": time.perf_counter() - started,
         "stage_seconds": seconds,
         "depth": request["depth"],
-        "files": loaded.files,
+        "files": dict(front.files),
     }
 
 
-def _path_name(function: Any, path: tuple[int, ...]) -> str:
-    return ".".join([function.arg_names[path[0]], *map(str, path[1:])])
+class _Front(NamedTuple):
+    """What the back end starts from: how to make the module, and what the kernel was specialised on."""
+
+    name: str
+    language: Any
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Any]
+    divisible_by_16: list[str]
+    options: Any
+    make_ir: Callable[[Any], Any]
+    files: Mapping[str, str]
+    notes: tuple[str, ...]
 
 
-def _jsonable(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+def _kernel_of_file(request: dict[str, Any], target: GPUTarget, backend: Any, scratch: Path) -> _Front:
+    function, loaded = load_kernel(Path(request["file"]), request["name"], target)
+    signature, constexprs, attrs, options = specialise(function, backend, request)
+    source = make_source(function, signature, constexprs, attrs)
+
+    def make_ir(context: Any) -> Any:
+        generators = backend.get_codegen_implementation(options)
+        return source.make_ir(target, options, generators, backend.get_module_map(), context)
+
+    seen = specialisation(function, signature, constexprs, attrs)
+    return _Front(function.__name__, source.language, *seen, options, make_ir, loaded.files, loaded.notes)
+
+
+def _given_ir(request: dict[str, Any], target: GPUTarget, backend: Any, scratch: Path) -> _Front:
+    """A kernel that a program handed to the compiler: the module as it was before the first pass."""
+    given = request["ir"]
+    options = backend.parse_options({k: _tupled(v) for k, v in given["options"].items()})
+    language = next(x for x in Language if x.name.lower() == given["language"])
+
+    def make_ir(context: Any) -> Any:
+        file = scratch / "kernel.mlir"
+        file.write_text(given["text"], encoding="utf-8")
+        module = libtriton.ir.parse_mlir_module(str(file), context)
+        module.context = context
+        return module
+
+    seen = given["signature"], given["constexprs"], given["divisible_by_16"]
+    return _Front(request["name"], language, *seen, options, make_ir, {}, ())
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def _resources(asm: dict[str, Any], name: str) -> dict[str, Any]:

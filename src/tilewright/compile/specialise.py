@@ -132,3 +132,34 @@ def make_source(function: Any, signature: Any, constexprs: Any, attrs: Any) -> A
     from triton.compiler import ASTSource
 
     return ASTSource(function, signature, constexprs, attrs)
+
+
+def specialisation(
+    function: Any, signature: Any, constexprs: Any, attrs: Any
+) -> tuple[dict[str, str], dict[str, Any], list[str]]:
+    """Return, by the kernel's names: the type of each argument, what is compiled in, what is divisible by 16.
+
+    A part of an argument that is a tuple is called `name.0`, `name.1`, ...
+    """
+    types = {name: type_ for key, value in signature.items() for name, type_ in _parts(str(key), value)}
+    compiled_in = {path_name(function, path): plain(value) for path, value in constexprs.items()}
+    able = [path_name(function, p) for p, v in attrs.items() if any(a[0] == "tt.divisibility" for a in v)]
+    return types, compiled_in, able
+
+
+def _parts(name: str, type_: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(type_, (tuple, list)):
+        for i, part in enumerate(type_):
+            yield from _parts(f"{name}.{i}", part)
+    else:
+        yield name, str(type_)
+
+
+def path_name(function: Any, path: tuple[int, ...]) -> str:
+    """Return the name of an argument, or of a part of one that is a tuple."""
+    return ".".join([function.arg_names[path[0]], *map(str, path[1:])])
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it, or its text."""
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)

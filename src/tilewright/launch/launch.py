@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tilewright.errors import LaunchError, did_you_mean
@@ -32,13 +32,15 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 class Tensor:
     """A tensor argument: element type, shape and strides in elements, and the alignment of its address.
 
-    Strides default to contiguous (row-major), the alignment to 16 bytes: what torch's allocator gives.
+    Strides default to contiguous (row-major), the alignment to 16 bytes: what torch's allocator gives. Where its first
+    element's address is known beyond that, `offset_bytes` is its distance from a multiple of 512 bytes.
     """
 
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     alignment_bytes: int = 16
+    offset_bytes: int = 0
 
     @classmethod
     def of(
@@ -73,16 +75,26 @@ class Tensor:
         text = f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
         if self.strides != contiguous_strides(self.shape):
             text += f"({','.join(map(str, self.strides))})"
+        if self.offset_bytes:
+            return f"{text}+{self.offset_bytes}B"
         return text if self.alignment_bytes == 16 else f"{text}@{self.alignment_bytes}"
+
+    def at(self, address: int) -> Tensor:
+        """Return the tensor with its first element at this address."""
+        offset = address % 512
+        # The alignment is what Triton looks at: whether 16 divides the address.
+        return replace(self, alignment_bytes=min(16, offset & -offset) if offset else 16, offset_bytes=offset)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
+        said = {"offset_bytes": self.offset_bytes} if self.offset_bytes else {}
         return {
             "kind": "tensor",
             "dtype": self.dtype.name,
             "shape": list(self.shape),
             "strides": list(self.strides),
             "alignment_bytes": self.alignment_bytes,
+            **said,
         }
 
 
@@ -117,13 +129,43 @@ class Needed:
 
 
 @dataclass(frozen=True)
+class KernelIr:
+    """A kernel as a program handed it to the compiler, already specialised: the module before the first pass.
+
+    `language` is `triton` or `gluon`; `signature` maps each argument to its type, `constexprs` what is compiled in,
+    both with the parts of a tuple as `name.0`, `name.1`; `options` are Triton's compile options; `compile_hash` is
+    what Triton names the compiled kernel by. It is of one target: `backend` and `arch`.
+    """
+
+    text: str
+    language: str
+    backend: str
+    arch: int | str
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Scalar]
+    divisible_by_16: tuple[str, ...]
+    options: Mapping[str, Any]
+    compile_hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form, from which `from_dict` makes an equal one."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> KernelIr:
+        """Make a KernelIr from its JSON form; raise KeyError or TypeError if it is another's."""
+        return cls(**{**d, "divisible_by_16": tuple(d["divisible_by_16"])})
+
+
+@dataclass(frozen=True)
 class Launch:
     """One launch of one kernel.
 
     `args` holds every parameter's value in the kernel's order, constexprs among them; `num_stages` None
     means the backend's default; `options` are further compile options by Triton's names; `parameters` are
     the values of the case that made this launch, `assumed` what was taken for granted, in words; `needed`
-    is what the case says that the algorithm needs, None where it says nothing.
+    is what the case says that the algorithm needs, None where it says nothing; `ir` is the kernel as a program gave
+    it to the compiler, None where it is read from its file.
     """
 
     kernel: KernelSource
@@ -137,6 +179,7 @@ class Launch:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     needed: Needed | None = None
+    ir: KernelIr | None = None
 
     @property
     def programs(self) -> int:

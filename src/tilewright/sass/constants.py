@@ -83,7 +83,8 @@ def _values(launch: Launch, compiled: Compiled) -> Iterator[tuple[int | None, in
 
 def address(number: int, tensor: Tensor) -> int:
     """Return the address that the tensor with this number is taken to have."""
-    return number * _TENSOR_SPACE + (tensor.alignment_bytes if tensor.alignment_bytes < 16 else 0)
+    odd = tensor.alignment_bytes if tensor.alignment_bytes < 16 else 0
+    return number * _TENSOR_SPACE + (tensor.offset_bytes or odd)
 
 
 def _descriptor(arg: Descriptor, compiled: Compiled, number: int) -> Iterator[tuple[int | None, int | None]]:

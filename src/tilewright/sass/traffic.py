@@ -452,7 +452,7 @@ def broken_sectors(launch: Launch) -> str | None:
     for name, a in descriptors.items():
         size = a.tensor.dtype.bytes
         spans = (a.tensor.shape[-1], a.block_shape[-1], *a.tensor.strides[:-1])
-        if any(n * size % SECTOR_BYTES for n in spans):
+        if a.tensor.offset_bytes % SECTOR_BYTES or any(n * size % SECTOR_BYTES for n in spans):
             return f"rows of {name} do not begin or end where sectors of {SECTOR_BYTES} bytes do"
     return None
 
