@@ -120,20 +120,23 @@ def _verdicts(
 
 def _launch(read: Config, entry: Entry) -> Launch:
     """Return an entry's launch; its file is looked for beside the file of budgets."""
-    from tilewright.cli.launches import read_launches
+    from tilewright.cli.captures import Wanted
+    from tilewright.cli.launches import read_asked
 
     file, colon, name = entry.case.rpartition(":")
     beside = read.path.parent / file
     reference = f"{beside}{colon}{name}" if file and beside.is_file() else entry.case
     try:
-        launches, _ = read_launches([reference], entry.settings, entry.args, entry.grid)
+        asked = read_asked([reference], [], entry.settings, entry.args, entry.grid, Wanted())
     except TilewrightError as e:
         raise TilewrightError(f"{read.path}, {entry.case}: {e}") from None
-    if len(launches) != 1:
+    if len(asked.pairs) != 1:
+        labels = ", ".join((launch.case or "").rpartition(":")[2] for launch, _ in asked.pairs[:6])
+        of = f": name one of {labels}" if asked.captures else ""
         raise TilewrightError(
-            f"{read.path}, {entry.case}: expected one launch, its settings make {len(launches)}"
+            f"{read.path}, {entry.case}: expected one launch, found {len(asked.pairs)}{of}"
         )
-    return launches[0]
+    return asked.pairs[0][0]
 
 
 def _update(

@@ -13,8 +13,19 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.launches import read_compared, read_launches
-from tilewright.cli.options import DEFAULT_GPU, Args, Assume, Cases, Gpus, Grid, Jobs, Settings, Timeout
+from tilewright.cli.launches import Asked, read_asked, read_compared
+from tilewright.cli.options import (
+    Args,
+    Assume,
+    AssumeItem,
+    Cases,
+    Gpus,
+    Grid,
+    Jobs,
+    Pick,
+    Settings,
+    Timeout,
+)
 from tilewright.cli.progress import Progress
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
@@ -29,6 +40,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "Examples: tilewright explain cases/flash_attention/case.py:v1 --gpu h200 --set Q_TILE_SIZE=128"
     "  |  tilewright explain k.py:kernel --args 'x: bf16[4096,64], n: 4096, BLOCK: constexpr 128' --grid 32"
+    "  |  tilewright explain train.py --gpu h200"
 )
 
 
@@ -46,6 +58,8 @@ def explain(
         ),
     ] = None,
     assume: Assume = None,
+    pick: Pick = None,
+    assume_item: AssumeItem = None,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -71,39 +85,39 @@ def explain(
     jobs: Jobs = None,
 ) -> None:
     """Say what the compiler made of a Triton kernel launch, what it executes and which resource limits it."""
+    from tilewright.cli.captures import Wanted
     from tilewright.cli.counting import read_assumed
     from tilewright.compile import Compiler
-    from tilewright.gpus import load
 
-    gpus = [load(name) for name in gpu or [DEFAULT_GPU]]
-    launches, varied = read_launches(cases, setting or [], args, grid)
+    wanted = Wanted(pick, assume_item or (), trials=configs)
+    found = read_asked(cases, gpu or [], setting or [], args, grid, wanted)
     asked = {"lines": lines, "source": source, "sass": sass, "ptx": ptx}
     listings = [name for name, wanted in asked.items() if wanted]
-    several = len(launches) * len(gpus)
+    several = len(found.pairs)
     _check_listings(listings, several, alone=not configs and compare is None, as_json=as_json)
     if count is False:
         _check_counting({**asked, "compare": compare is not None, "assume": bool(assume)})
     if compare is not None:
         if several > 1 or configs:
             raise TilewrightError("--compare compares with one launch on one GPU, without --configs")
-        launches += read_compared(compare, cases[0], setting or [], args, grid)
+        others = read_compared(compare, cases[0], setting or [], args, grid)
+        found.pairs.extend((launch, found.pairs[0][1]) for launch in others)
     if timeout <= 0:
         raise TilewrightError(f"--timeout must be more than 0 seconds, found {timeout:g}")
     given = read_assumed(assume or [])
-    wanted = count if count is not None else bool(given) or not configs
+    counting = count if count is not None else bool(given) or not configs
     with Compiler(
         workers=jobs, limit_seconds=timeout, cache_folder=None if no_cache else "default"
     ) as compiler:
-        pairs = [(launch, g) for launch in launches for g in gpus]
-        profiles = compile_and_count(compiler, pairs, wanted, given, jobs)
+        profiles = compile_and_count(compiler, found.pairs, counting, given, jobs)
         if compiler.cache.problem:
             print(f"tilewright: {compiler.cache.problem}", file=sys.stderr)
     if compare is not None:
         _write(output, lambda file: _print_compared(file, profiles, as_json, listings))
     else:
-        _write(output, lambda file: _print(file, profiles, varied, configs, as_json, listings))
+        _write(output, lambda file: _print(file, profiles, found, configs, as_json, listings))
     broken = [p for p in profiles if p.compiled is None and p.does_not_fit is None]
-    if broken and (not configs or len(broken) == len(profiles)):
+    if any(c.stopped for c in found.captures) or (broken and (not configs or len(broken) == len(profiles))):
         raise typer.Exit(1)
 
 
@@ -115,9 +129,12 @@ def compile_and_count(
     jobs: int | None,
 ) -> list[Profile]:
     """Compile every pair of launch and GPU, and count those that fit if that is wanted."""
+    from tilewright.cli.captures import check_target
     from tilewright.cli.counting import count_profiles
     from tilewright.model import make_profile
 
+    for launch, g in pairs:
+        check_target(launch, g)
     wanted_here = wanted and any(g.target.backend == "cuda" for _, g in pairs)
     counter = threading.Thread(target=_load_counter)
     with Progress(len(pairs), "compiling") as bar:
@@ -178,7 +195,7 @@ def _print_compared(
 def _print(
     file: IO[str],
     profiles: Sequence[Profile],
-    varied: Sequence[str],
+    found: Asked,
     configs: bool,
     as_json: bool,
     listings: Sequence[str],
@@ -186,22 +203,36 @@ def _print(
     if as_json:
         from tilewright.rules import find
 
+        counts = found.counts or [None] * len(profiles)
         dicts = [
-            {**p.to_dict(instructions="sass" in listings), "findings": [f.to_dict() for f in find(p)]}
-            for p in profiles
+            {
+                **p.to_dict(instructions="sass" in listings),
+                "findings": [f.to_dict() for f in find(p)],
+                **({} if n is None else {"launched_times": n}),
+            }
+            for p, n in zip(profiles, counts, strict=True)
         ]
         json.dump(dicts[0] if len(dicts) == 1 else dicts, file, indent=2)
         file.write("\n")
         return
-    from tilewright.report import Page, print_configs, print_listings, print_profile, print_side_by_side
+    from tilewright.report import (
+        Page,
+        print_configs,
+        print_listings,
+        print_overview,
+        print_profile,
+        print_side_by_side,
+    )
 
     page = Page(file)
     if listings:
         print_listings(page, profiles[0], listings)
     elif configs:
-        print_configs(page, profiles, varied)
+        print_configs(page, profiles, found.varied)
     elif len(profiles) == 1:
         print_profile(page, profiles[0])
+    elif found.counts is not None:
+        print_overview(page, profiles, found.counts)
     else:
         print_side_by_side(page, profiles)
 

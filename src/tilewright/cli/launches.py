@@ -3,13 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cli.options import DEFAULT_GPU
 from tilewright.errors import CaseError, LaunchError
 
 if TYPE_CHECKING:
-    from tilewright.launch import Launch
+    from tilewright.cli.captures import Wanted
+    from tilewright.gpus import Gpu
+    from tilewright.launch import Capture, Launch
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for: launches with their GPUs, how often each is made, what differs between them.
+
+    `counts` is None where no program made them; `captures` are the runs of programs that did.
+    """
+
+    pairs: list[tuple[Launch, Gpu]]
+    counts: list[int] | None
+    varied: list[str]
+    captures: list[Capture]
+
+
+def read_asked(
+    references: Sequence[str],
+    gpus: Sequence[str],
+    settings: Sequence[str],
+    args: str | None,
+    grid: str | None,
+    wanted: Wanted,
+) -> Asked:
+    """Return what is asked for: of cases and described kernels on each GPU, and of programs and capture files."""
+    from tilewright.cli.captures import complain_of_settings, is_program, read_program, tell_of_captures
+    from tilewright.gpus import load
+
+    pairs: list[tuple[Launch, Gpu]] = []
+    counts: list[int] = []
+    captures: list[Capture] = []
+    varied: list[str] = []
+    for reference in references:
+        if args is None and is_program(reference):
+            complain_of_settings(reference, settings, args, grid)
+            found, made = read_program(reference, gpus, wanted)
+            tell_of_captures(made)
+            captures += made
+            pairs += [(f.launch, f.gpu) for f in found]
+            counts += [f.count for f in found]
+        else:
+            launches, varied = read_launches([reference], settings, args, grid)
+            named = [x for x in launches if not wanted.pattern or wanted.pattern in (x.case or x.kernel.name)]
+            pairs += [(launch, load(name)) for launch in named for name in gpus or [DEFAULT_GPU]]
+    if not pairs:
+        raise LaunchError(f"none of the launches is named like {wanted.pattern!r}")
+    return Asked(pairs, counts if len(counts) == len(pairs) else None, varied, captures)
 
 
 def read_launches(

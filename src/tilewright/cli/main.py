@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tilewright
-from tilewright.cli import cache, check, doctor, explain, gpus, lint, report, rules, walkthrough
+from tilewright.cli import cache, capture, check, doctor, explain, gpus, lint, report, rules, walkthrough
 
 app = typer.Typer(
     name="tilewright",
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
+app.command("capture", epilog=capture.EXAMPLE, context_settings=capture.SETTINGS)(capture.capture)
 app.command("report", epilog=report.EXAMPLE)(report.report)
 app.command("plot", epilog=report.PLOT_EXAMPLE)(report.plot)
 app.add_typer(gpus.app, name="gpus")

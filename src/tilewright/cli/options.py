@@ -10,7 +10,11 @@ DEFAULT_GPU = "rtx-4070-super"
 
 Cases = Annotated[
     list[str],
-    typer.Argument(metavar="CASE...", help="path/to/case.py:variant, or FILE.py:KERNEL together with --args."),
+    typer.Argument(
+        metavar="CASE...",
+        help="path/to/case.py:variant; FILE.py:KERNEL with --args; a program, SCRIPT.py or 'SCRIPT.py ARGS'; or a "
+        "capture, FILE.capture.json.",
+    ),
 ]
 Gpus = Annotated[
     list[str] | None,
@@ -33,6 +37,17 @@ Assume = Annotated[
         "--assume",
         metavar="FILE:LINE=VALUE",
         help="What is loaded at a line, where the count depends on it; repeatable.",
+    ),
+]
+Pick = Annotated[
+    str | None, typer.Option("-k", metavar="PATTERN", help="Only kernels whose name holds this, or one KERNEL#N.")
+]
+AssumeItem = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume-item",
+        metavar="[FILE:LINE=]VALUE",
+        help="What a program is given where it reads a number that only a GPU has; repeatable.",
     ),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds that one compile may take.")]

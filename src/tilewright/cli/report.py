@@ -13,12 +13,13 @@ import typer
 
 from tilewright import figures
 from tilewright.cli.explain import compile_and_count
-from tilewright.cli.launches import read_launches
-from tilewright.cli.options import DEFAULT_GPU, Args, Assume, Cases, Gpus, Grid, Jobs, Settings
+from tilewright.cli.launches import read_asked
+from tilewright.cli.options import Args, Assume, AssumeItem, Cases, Gpus, Grid, Jobs, Pick, Settings
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
 
 if TYPE_CHECKING:
+    from tilewright.cli.captures import Wanted
     from tilewright.model import Profile
 
 EXAMPLE = "Example: tilewright report cases/flash_attention/case.py:v6 --gpu h200 -o report.html"
@@ -35,12 +36,16 @@ def report(
     args: Args = None,
     grid: Grid = None,
     assume: Assume = None,
+    pick: Pick = None,
+    assume_item: AssumeItem = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML page: what is wrong, the source beside its machine code, and pictures. Opens without a network."""
-    profiles = _profiles(cases, gpu, setting, args, grid, assume, jobs)
+    from tilewright.cli.captures import Wanted
+
+    profiles = _profiles(cases, gpu, setting, args, grid, assume, Wanted(pick, assume_item or ()), jobs)
     from tilewright.report.html import html_page
 
     page = html_page(profiles).encode()
@@ -57,6 +62,8 @@ def plot(
     args: Args = None,
     grid: Grid = None,
     assume: Assume = None,
+    pick: Pick = None,
+    assume_item: AssumeItem = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="An SVG or PNG file. [default: PICTURE.svg]")
     ] = None,
@@ -73,7 +80,9 @@ def plot(
     if output.suffix not in (".svg", ".png"):
         raise TilewrightError(f"pictures are SVG or PNG files: expected -o NAME.svg or NAME.png, found {output}")
     encode = _png_encoder() if output.suffix == ".png" else str.encode
-    profiles = _profiles(cases, gpu, setting, args, grid, assume, jobs)
+    from tilewright.cli.captures import Wanted
+
+    profiles = _profiles(cases, gpu, setting, args, grid, assume, Wanted(pick, assume_item or ()), jobs)
     drawn = [svg for p in profiles for svg in draw(p, picture)]
     if not drawn:
         _leave_if_broken(profiles)
@@ -120,18 +129,16 @@ def _profiles(
     args: str | None,
     grid: str | None,
     assume: list[str] | None,
+    wanted: Wanted,
     jobs: int | None,
 ) -> list[Profile]:
     from tilewright.cli.counting import read_assumed
     from tilewright.compile import Compiler
-    from tilewright.gpus import load
 
-    gpus = [load(name) for name in gpu or [DEFAULT_GPU]]
-    launches, _ = read_launches(cases, setting or [], args, grid)
+    asked = read_asked(cases, gpu or [], setting or [], args, grid, wanted)
     given = read_assumed(assume or [])
     with Compiler(workers=jobs) as compiler:
-        pairs = [(launch, g) for launch in launches for g in gpus]
-        return compile_and_count(compiler, pairs, True, given, jobs)
+        return compile_and_count(compiler, asked.pairs, True, given, jobs)
 
 
 def _leave_if_broken(profiles: Sequence[Profile]) -> None:

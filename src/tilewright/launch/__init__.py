@@ -1,6 +1,7 @@
 """What to launch: kernels as their source tells them, launches, and the case files that describe them."""
 
 from tilewright.launch.capture import (
+    SUFFIX,
     Capture,
     Captured,
     CaptureError,
@@ -23,7 +24,7 @@ from tilewright.launch.case import (
 )
 from tilewright.launch.describe import describe_launch, described_parameters, parse_args, parse_grid
 from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
-from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, functions_of, short_path
+from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, functions_of, kernels_of, short_path
 from tilewright.launch.launch import (
     Arg,
     Descriptor,
@@ -39,6 +40,7 @@ from tilewright.launch.launch import (
 __all__ = [
     "DTYPE_NAMES",
     "LAUNCH_OPTIONS",
+    "SUFFIX",
     "Arg",
     "Capture",
     "CaptureError",
@@ -67,6 +69,7 @@ __all__ = [
     "functions_of",
     "is_capture_file",
     "is_case_file",
+    "kernels_of",
     "load_case",
     "make_launch",
     "parse_args",

@@ -36,8 +36,7 @@ class Tuning:
 class Captured:
     """One launch with what is known of it beside: where it was called, how often alike, of which tuning.
 
-    `problem` says why it could not have run: it does not fit the GPU, or does not compile. `refused` is a
-    configuration that the compiler refused before there was anything to compile: then `launch.ir` is None.
+    `problem` says why it could not have run: it does not fit the GPU, or does not compile.
     """
 
     launch: Launch
@@ -50,6 +49,20 @@ class Captured:
     def name(self) -> str:
         """The kernel's name."""
         return self.launch.kernel.name
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether an autotuner only tried this one."""
+        return self.tuning is not None and self.tuning.trial
+
+    def as_launch(self, label: str) -> Launch:
+        """Return the launch with its label as the case's name, and in words where it came from."""
+        sites = ", ".join(self.call_sites[:3]) + (" and others" if len(self.call_sites) > 3 else "")
+        how = f"{self.count:,} times" if self.count > 1 else "once"
+        config = ""
+        if self.tuning is not None:
+            config = f"; autotune {'tried' if self.is_trial else 'chose'} {self.tuning.config}"
+        return replace(self.launch, case=label, origin=f"launched at {sites}, {how}{config}")
 
 
 @dataclass(frozen=True)
@@ -69,13 +82,42 @@ class Capture:
     notes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     stopped: str | None = None
 
-    def chosen(self, pattern: str | None = None, trials: bool = False) -> tuple[Captured, ...]:
-        """Return the launches whose kernel's name contains `pattern`; tried configurations only if asked for."""
-        return tuple(
-            c
-            for c in self.launches
-            if (not pattern or pattern.lower() in c.name.lower()) and (trials or not (c.tuning and c.tuning.trial))
+    def labelled(self) -> tuple[tuple[str, Captured], ...]:
+        """Return every launch with the label that picks it: `kernel#2` is the second different one of this name.
+
+        The configurations that an autotuner tried are `kernel#try1`, `kernel#try2`.
+        """
+        seen: dict[tuple[str, bool], int] = {}
+        found = []
+        for c in self.launches:
+            key = (c.name, c.is_trial)
+            seen[key] = seen.get(key, 0) + 1
+            found.append((f"{c.name}#{'try' if c.is_trial else ''}{seen[key]}", c))
+        return tuple(found)
+
+    def picked(self, pattern: str | None = None, trials: bool = False) -> tuple[tuple[str, Captured], ...]:
+        """Return the launches, with their labels, that `pattern` names: part of a kernel's name, or one label.
+
+        Configurations that were only tried are left out unless `trials`. Raises CaptureError where none is left.
+        """
+        every = self.labelled()
+        found = tuple((label, c) for label, c in every if label == pattern) or tuple(
+            (label, c)
+            for label, c in every
+            if (trials or not c.is_trial) and (not pattern or pattern.lower() in c.name.lower())
         )
+        if not found and pattern:
+            names = ", ".join(dict.fromkeys(c.name for c in self.launches)) or "none"
+            raise CaptureError(f"no captured kernel is named like {pattern!r}; {self.command} launched: {names}")
+        return found
+
+    def notes_in_words(self) -> list[str]:
+        """Return what was assumed or skipped as lines, the most frequent of a kind first."""
+        lines = []
+        for kind, texts in self.notes.items():
+            for text, count in sorted(texts.items(), key=lambda x: -x[1]):
+                lines.append(f"{kind}: {text}" + (f" ({count:,} times)" if count > 1 else ""))
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, in which each kernel's IR stands once, compressed."""

@@ -128,6 +128,14 @@ def functions_of(path: Path | str) -> list[tuple[int, int]]:
         return []
 
 
+def kernels_of(path: Path | str) -> list[str]:
+    """Return the names of a source file's kernels; nothing where it cannot be read."""
+    try:
+        return [name for name, f in _functions(Path(path)).items() if _looks_like_kernel(f)]
+    except KernelError:
+        return []
+
+
 def _functions(path: Path) -> dict[str, ast.FunctionDef]:
     if not path.is_file():
         raise KernelError(f"no such file: {short_path(path)}")

@@ -165,7 +165,7 @@ class Launch:
     means the backend's default; `options` are further compile options by Triton's names; `parameters` are
     the values of the case that made this launch, `assumed` what was taken for granted, in words; `needed`
     is what the case says that the algorithm needs, None where it says nothing; `ir` is the kernel as a program gave
-    it to the compiler, None where it is read from its file.
+    it to the compiler, None where it is read from its file; `origin` says in words where a program launched it.
     """
 
     kernel: KernelSource
@@ -180,6 +180,7 @@ class Launch:
     assumed: tuple[str, ...] = ()
     needed: Needed | None = None
     ir: KernelIr | None = None
+    origin: str | None = None
 
     @property
     def programs(self) -> int:
@@ -209,6 +210,7 @@ class Launch:
             "options": dict(self.options),
             "parameters": dict(self.parameters),
             "assumed": list(self.assumed),
+            "origin": self.origin,
         }
 
 

@@ -74,6 +74,8 @@ def _title(page: Page, p: Profile) -> None:
     if p.launch.case:
         chosen = "  ".join(f"{k}={_value(v)}" for k, v in p.launch.parameters.items() if v is not None)
         page.paragraph(f"{p.launch.case}  {chosen}", mark="")
+    if p.launch.origin:
+        page.paragraph(p.launch.origin, mark="")
     if p.compiled is not None:
         c = p.compiled
         how = "from the cache; compiling took" if c.cached else "in"

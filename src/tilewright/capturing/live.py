@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.capture.patches import Patches
-from tilewright.capture.recorder import Recorder
-from tilewright.capture.values import CaptureSetupError
+from tilewright.capturing.patches import Patches
+from tilewright.capturing.recorder import Recorder
+from tilewright.capturing.values import CaptureSetupError
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def watch(recorder: Recorder) -> Iterator[None]:
 
     if not torch.cuda.is_available():
         raise CaptureSetupError("--live needs a GPU, and torch sees none: leave --live out to capture without one")
-    from tilewright.capture.catching import Catcher
+    from tilewright.capturing.catching import Catcher, follow_tuners
 
     catcher = Catcher(recorder, None)
     with Patches() as patches:
@@ -55,6 +55,7 @@ def watch(recorder: Recorder) -> Iterator[None]:
 
         patches.set(driver, "launcher_cls", RecordingLauncher)
         _tag_trials(patches, catcher)
+        follow_tuners(patches, catcher)
         yield
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.capture.places import quoted_call_site
+from tilewright.capturing.places import quoted_call_site
 from tilewright.errors import TilewrightError
 
 _EVERYWHERE = ""

@@ -14,11 +14,11 @@ from triton.backends.driver import DriverBase
 from triton.compiler import compiler as triton_compiler
 from triton.runtime.errors import OutOfResources
 
-from tilewright.capture.catching import Catcher, Unit
-from tilewright.capture.cuda import capability
-from tilewright.capture.patches import Patches
-from tilewright.capture.places import call_site
-from tilewright.capture.values import GpuValueError
+from tilewright.capturing.catching import Catcher, Unit, follow_tuners
+from tilewright.capturing.cuda import capability
+from tilewright.capturing.patches import Patches
+from tilewright.capturing.places import call_site
+from tilewright.capturing.values import GpuValueError
 from tilewright.compile import Compiled, Failure
 from tilewright.gpus import Gpu
 
@@ -303,4 +303,5 @@ def _patch_autotuner(patches: Patches, catcher: Catcher, gpu: Gpu) -> None:
         return timing
 
     patches.set(Autotuner, "_bench", bench)
+    follow_tuners(patches, catcher)
     patches.set(Autotuner, "check_disk_cache", lambda self, key, configs, bench_fn: bench_fn() and False)

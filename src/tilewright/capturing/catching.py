@@ -11,9 +11,10 @@ from typing import Any
 from triton._C.libtriton import get_cache_invalidating_env_vars
 from triton.compiler.compiler import make_backend
 
-from tilewright.capture.kernels import by_name, kernel_ir, kernel_source, make_launch, tensors_of
-from tilewright.capture.places import call_site
-from tilewright.capture.recorder import Recorder
+from tilewright.capturing.kernels import by_name, kernel_ir, kernel_source, make_launch, tensors_of
+from tilewright.capturing.patches import Patches
+from tilewright.capturing.places import call_site
+from tilewright.capturing.recorder import Recorder
 from tilewright.compile import Compiled, Failure
 from tilewright.launch import Captured, CaptureError, KernelIr, KernelSource, Launch, Tuning
 
@@ -44,7 +45,7 @@ class Catcher:
         self._compile = compile_launch
         self._trial: str | None = None
         self._of_trial: list[Unit] = []
-        self._chosen: dict[str, str] = {}
+        self._tuners: list[Any] = []
 
     @property
     def tuning_trial(self) -> bool:
@@ -75,15 +76,30 @@ class Catcher:
                 if device is not None and device.type == "cpu":
                     raise ValueError(f"Pointer argument (at {i}) cannot be accessed from Triton (cpu tensor?)")
         launch = make_launch(unit.kernel, unit.ir, values, grid)
-        tuning = Tuning(self._trial, trial=True) if self._trial is not None else None
-        self.notes.launch(Captured(launch, (call_site(),), tuning=tuning))
+        self.notes.launch(Captured(launch, (call_site(),), tuning=self._tuning(unit)))
         if self._trial is not None:
             self._of_trial.append(unit)
         self._forget(values)
 
+    def _tuning(self, unit: Unit) -> Tuning | None:
+        if self._trial is not None:
+            return Tuning(self._trial, trial=True)
+        if self._tuners and _innermost(self._tuners[-1]) is unit.source.fn:
+            return Tuning(str(self._tuners[-1].best_config), trial=False)
+        return None
+
+    @contextmanager
+    def tuned_by(self, tuner: Any) -> Iterator[None]:
+        """Within this, launches of the tuner's kernel that are no trials are of the configuration that it chose."""
+        self._tuners.append(tuner)
+        try:
+            yield
+        finally:
+            self._tuners.pop()
+
     def _forget(self, values: dict[str, Any]) -> None:
         """A kernel may write to any tensor that it is given."""
-        from tilewright.capture.known import forget
+        from tilewright.capturing.known import forget
 
         for value in values.values():
             for t in tensors_of(value):
@@ -108,3 +124,23 @@ class Catcher:
 def bare_launch(kernel: KernelSource, ir: KernelIr) -> Launch:
     """Return a launch that is only to be compiled: its arguments are in the IR."""
     return Launch(kernel, {}, (1, 1, 1), ir.options["num_warps"], ir=ir)
+
+
+def _innermost(function: Any) -> Any:
+    """Return the kernel that autotuners and heuristics are wrapped around."""
+    while hasattr(function, "fn") and not hasattr(function, "device_caches"):
+        function = function.fn
+    return function
+
+
+def follow_tuners(patches: Patches, catcher: Catcher) -> None:
+    """Let launches know which configuration an autotuner chose."""
+    from triton.runtime.autotuner import Autotuner
+
+    real = Autotuner.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with catcher.tuned_by(self):
+            return real(self, *args, **kwargs)
+
+    patches.set(Autotuner, "run", run)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tilewright.capture.patches import Patches
+from tilewright.capturing.patches import Patches
 from tilewright.gpus import Gpu
 
 NAN = float("nan")

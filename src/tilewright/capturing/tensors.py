@@ -20,10 +20,10 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves, tree_map
 
-from tilewright.capture import values
-from tilewright.capture.guard import install_guard
-from tilewright.capture.known import forget, known, note, run_known, written
-from tilewright.capture.patches import Patches
+from tilewright.capturing import values
+from tilewright.capturing.guard import install_guard
+from tilewright.capturing.known import forget, known, note, run_known, written
+from tilewright.capturing.patches import Patches
 
 GPU = torch.device("cuda", 0)
 META = torch.device("meta")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.capture import values
-from tilewright.capture.patches import Patches
-from tilewright.capture.recorder import Recorder
-from tilewright.capture.values import CaptureSetupError
+from tilewright.capturing import values
+from tilewright.capturing.patches import Patches
+from tilewright.capturing.recorder import Recorder
+from tilewright.capturing.values import CaptureSetupError
 from tilewright.compile import Compiler
 from tilewright.gpus import Gpu
 from tilewright.launch import Capture
@@ -114,8 +114,8 @@ def _install(patches: Patches, gpu: Gpu, recorder: Recorder, assumed: list[str],
 
     if torch.cuda.is_available():
         raise CaptureSetupError("there is a GPU here: capture it with --live")
-    from tilewright.capture import autocast, cuda, driver, inductor, tensors
-    from tilewright.capture.catching import Catcher
+    from tilewright.capturing import autocast, cuda, driver, inductor, tensors
+    from tilewright.capturing.catching import Catcher
 
     compiler = patches.enter_context(Compiler(workers=jobs or os.cpu_count() or 1))
     # Two threads a worker: one waits for the compiler while the other reads the cache.
@@ -148,13 +148,3 @@ def _forget_kernels(triton: Any) -> None:
         # Not isinstance: it asks lazily loaded modules for their class, which warns.
         if issubclass(type(value), triton.runtime.jit.JITFunction):
             value.device_caches.clear()
-
-
-def notes_in_words(notes: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return the notes as lines, the most frequent of a kind first."""
-    lines = []
-    for kind, texts in notes.items():
-        for text, count in sorted(texts.items(), key=lambda x: -x[1]):
-            times = f" ({count:,} times)" if count > 1 else ""
-            lines.append(f"{kind}: {text}{times}")
-    return lines

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.capture.patches import Patches
+from tilewright.capturing.patches import Patches
 
 
 def install(patches: Patches) -> None:

@@ -1,4 +1,4 @@
-"""The child process that runs the user's program: `python -m tilewright.capture.run SETTINGS WORDS...`.
+"""The child process that runs the user's program: `python -m tilewright.capturing.run SETTINGS WORDS...`.
 
 SETTINGS is JSON: the GPU, the file for what is caught, what is assumed, whether a real GPU runs it. WORDS are the
 program as one would give it to Python: `script.py ARGS`, `-m module ARGS`; or `pytest ARGS`. The exit code is the
@@ -16,19 +16,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tilewright.capture.places import call_site_of
-from tilewright.capture.recorder import Recorder
-from tilewright.capture.session import stand_in, versions
-from tilewright.capture.values import CaptureSetupError, GpuValueError
+from tilewright.capturing.child import CANNOT
+from tilewright.capturing.places import call_site_of
+from tilewright.capturing.recorder import Recorder
+from tilewright.capturing.session import stand_in, versions
+from tilewright.capturing.values import CaptureSetupError, GpuValueError
 from tilewright.gpus import load
-
-CANNOT = 70
-"""Exit code where capture itself cannot work here; the message is in the file."""
 
 
 def main() -> None:
     """Run the program and leave what it launched in the file."""
     settings, words = json.loads(sys.argv[1]), sys.argv[2:]
+    sys.argv[:] = words
     with open(settings["file"], "w", encoding="utf-8") as file:
         recorder = Recorder(file)
         try:
@@ -49,7 +48,7 @@ def main() -> None:
 def _capturing(settings: dict[str, object], recorder: Recorder) -> AbstractContextManager[None]:
     gpu = load(str(settings["gpu"]))
     if settings["live"]:
-        from tilewright.capture.live import watch
+        from tilewright.capturing.live import watch
 
         return watch(recorder)
     assumed = settings["assumed"]
@@ -77,18 +76,18 @@ def run_program(words: Sequence[str]) -> tuple[int, str | None]:
 
 
 def _run(words: Sequence[str]) -> None:
+    # Python put the working folder first when it was given -m; a script has its own folder there instead.
     if words[0] == "-m":
         sys.argv[:] = words[1:]
-        sys.path.insert(0, os.getcwd())
+        sys.path[0] = os.getcwd()
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words[0] == "pytest":
         import pytest
 
-        sys.path.insert(0, os.getcwd())
+        sys.path[0] = os.getcwd()
         raise SystemExit(int(pytest.main(list(words[1:]))))
     else:
-        sys.argv[:] = words
-        sys.path.insert(0, str(Path(words[0]).resolve().parent))
+        sys.path[0] = str(Path(words[0]).resolve().parent)
         runpy.run_path(words[0], run_name="__main__")
 
 
