@@ -102,7 +102,7 @@ POLICIES: list[tuple[str, Callable[[Any, Any, Any], Any]]] = [
 
 def install(patches: Patches) -> None:
     """Cast under `torch.autocast("cuda")` as torch does on a GPU, until the patches are taken back."""
-    library = torch.library.Library("aten", "IMPL", "AutocastCUDA")  # noqa: TOR901
+    library = torch.library.Library("aten", "IMPL", "AutocastCUDA")
     patches.callback(library._destroy)
     for names, policy in POLICIES:
         for name in names.split():

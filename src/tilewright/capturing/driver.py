@@ -116,22 +116,27 @@ class _Metadata(SimpleNamespace):
         return {**own, "shared": self.shared}
 
 
+def _out_of(needed: int | None, limit: int | None, resource: str | None) -> Exception:
+    error: Exception = OutOfResources(needed, limit, resource)
+    return error
+
+
 def launch_error(result: Compiled | Failure, gpu: Gpu) -> Exception | None:
     """Return the exception that launching this raises, or None where it runs."""
     limits = gpu.limits
     if isinstance(result, Failure):
         if result.kind == "out_of_resources":
-            return OutOfResources(result.required, result.limit, result.resource)
+            return _out_of(result.required, result.limit, result.resource)
         where = f"{result.place}: " if result.place else ""
         return CaptureCompileError(f"{where}{result.message}")
     if result.shared_bytes > limits.max_shared_bytes_per_block:
-        return OutOfResources(result.shared_bytes, limits.max_shared_bytes_per_block, "shared memory")
+        return _out_of(result.shared_bytes, limits.max_shared_bytes_per_block, "shared memory")
     threads = result.num_warps * gpu.target.warp_size
     if threads > limits.max_threads_per_block:
-        return OutOfResources(threads, limits.max_threads_per_block, "threads")
+        return _out_of(threads, limits.max_threads_per_block, "threads")
     columns = limits.tensor_memory_columns_per_sm
     if columns is not None and result.tensor_memory_columns > columns:
-        return OutOfResources(result.tensor_memory_columns, columns, "tensor memory")
+        return _out_of(result.tensor_memory_columns, columns, "tensor memory")
     return None
 
 
@@ -162,7 +167,7 @@ class _Utils:
 def stand_in_driver(gpu: Gpu, notes: Any) -> type[DriverBase]:
     """Return a driver class for Triton that stands for one `gpu`."""
 
-    class StandInDriver(DriverBase):
+    class StandInDriver(DriverBase):  # type: ignore[misc]
         def __init__(self) -> None:
             self.utils = _Utils(gpu)
             self.launcher_cls = None

@@ -1,4 +1,4 @@
-"""`torch.compile`: Inductor writes its kernels to files and starts them by its own launcher; both go through Triton here."""
+"""`torch.compile`: Inductor starts the kernels that it writes by its own launcher; here they go through Triton."""
 
 from __future__ import annotations
 

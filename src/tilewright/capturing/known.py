@@ -19,8 +19,9 @@ MOST_ELEMENTS = 1 << 16
 aten = torch.ops.aten
 _UNSET = ("empty", "new_empty", "_empty", "resize_")
 _MOVES = {
-    "_to_copy", "clone", "copy_", "lift_fresh", "detach", "fill_", "zero_", "zeros", "ones", "full", "arange", "zeros_like",
-    "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "scalar_tensor", "cat", "stack", "where", "index_select",
+    "_to_copy", "clone", "copy_", "lift_fresh", "detach", "fill_", "zero_", "zeros", "ones", "full", "arange",
+    "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "scalar_tensor", "cat", "stack",
+    "where", "index_select",
 }  # fmt: skip
 """Operations that give floating-point values back unchanged: no GPU rounds them otherwise."""
 
@@ -90,7 +91,7 @@ def note(func: Any, args: tuple[Any, ...], fake: Any, real: Any) -> None:
         if not isinstance(out, FakeTensor) or not isinstance(value, torch.Tensor):
             continue
         is_view = any(r.alias_info is not None for r in func._schema.returns)
-        if value.dtype.is_floating_point and not (moves or is_view) or out.shape != value.shape:
+        if (value.dtype.is_floating_point and not (moves or is_view)) or out.shape != value.shape:
             continue
         held: Known | None = first.__dict__.get("_known") if is_view and first is not None else None
         out.__dict__["_known"] = Known(value, held.storage if held else _Storage())

@@ -24,6 +24,7 @@ from tilewright.capturing import values
 from tilewright.capturing.guard import install_guard
 from tilewright.capturing.known import forget, known, note, run_known, written
 from tilewright.capturing.patches import Patches
+from tilewright.capturing.places import call_site
 
 GPU = torch.device("cuda", 0)
 META = torch.device("meta")
@@ -138,6 +139,10 @@ def address_of(tensor: FakeTensor) -> int:
     return int(start + tensor.storage_offset() * tensor.element_size())
 
 
+def _is_on(device_type: str) -> property:
+    return property(lambda self: self.fake_device.type == device_type)
+
+
 def install(patches: Patches, notes: Any) -> GpuMode:
     """Make tensors on `cuda` possible in this process and return the mode, not yet entered."""
     install_guard()
@@ -155,7 +160,7 @@ def install(patches: Patches, notes: Any) -> GpuMode:
     patches.set(FakeTensor, "__torch_dispatch__", classmethod(torch_dispatch))
     patches.set(FakeTensorMode, "avoid_device_init", property(lambda self: True))
     for name, device_type in (("is_cuda", "cuda"), ("is_meta", "meta"), ("is_cpu", "cpu")):
-        patches.set(FakeTensor, name, property(lambda self, t=device_type: self.fake_device.type == t))
+        patches.set(FakeTensor, name, _is_on(device_type))
     patches.set(FakeTensor, "get_device", lambda self: 0 if self.fake_device.type == "cuda" else -1)
     patches.set(FakeTensor, "data_ptr", address_of)
     patches.set(FakeTensor, "is_pinned", lambda self, device=None: False)
@@ -214,7 +219,7 @@ def _patch_comparisons(patches: Patches, notes: Any) -> None:
             if all(known(x) is not None for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)):
                 args, kwargs = tree_map(lambda x: known(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
                 return _real(*args, **kwargs)
-            notes.add("not checked", f"{_name} at {values.quoted_call_site()[0]}")
+            notes.add("not checked", f"{_name} at {call_site()}")
             return _result
 
         patches.set(owner, name, compared)

@@ -63,8 +63,8 @@ def read_program(
 ) -> tuple[list[FromProgram], list[Capture]]:
     """Return the launches of a capture file, or of a program that is run for each GPU, and the captures.
 
-    gpus: the names asked for; where none is, a file's own, or the default. Raises CaptureError where a file is of another
-    target, or no launch is left.
+    gpus: the names asked for; where none is, a file's own, or the default. Raises CaptureError where a file is of
+    another target, or no launch is left.
     """
     from tilewright.gpus import load
 

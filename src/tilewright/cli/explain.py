@@ -203,7 +203,7 @@ def _print(
     if as_json:
         from tilewright.rules import find
 
-        counts = found.counts or [None] * len(profiles)
+        counts: Sequence[int | None] = found.counts or [None] * len(profiles)
         dicts = [
             {
                 **p.to_dict(instructions="sass" in listings),

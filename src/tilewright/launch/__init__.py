@@ -24,7 +24,14 @@ from tilewright.launch.case import (
 )
 from tilewright.launch.describe import describe_launch, described_parameters, parse_args, parse_grid
 from tilewright.launch.dtypes import DTYPE_NAMES, DType, dtype
-from tilewright.launch.kernel import KernelSource, Parameter, find_kernel, functions_of, kernels_of, short_path
+from tilewright.launch.kernel import (
+    KernelSource,
+    Parameter,
+    find_kernel,
+    functions_of,
+    kernels_of,
+    short_path,
+)
 from tilewright.launch.launch import (
     Arg,
     Descriptor,

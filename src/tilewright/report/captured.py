@@ -13,7 +13,6 @@ from tilewright.report.findings import bound_words, capital
 from tilewright.report.page import Page
 from tilewright.rules import find
 
-
 Picked = Sequence[tuple[str, Captured]]
 """Launches with their labels."""
 

@@ -1,11 +1,10 @@
 """Every way to launch a Triton kernel, once each: run under capture, and on a GPU beside it."""
 
+import gluon_kernels
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
-
-import gluon_kernels
 
 
 @triton.jit
@@ -34,7 +33,7 @@ def unspecialised(x_ptr, y_ptr, n, other=None, BLOCK: tl.constexpr = 128):
 @triton.autotune(
     configs=[triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((128, 2), (256, 4), (512, 8))],
     key=["n"],
-    prune_configs_by={"early_config_prune": lambda configs, named, **_: [c for c in configs if c.kwargs["BLOCK"] < 512]},
+    prune_configs_by={"early_config_prune": lambda all_, named, **_: [c for c in all_ if c.kwargs["BLOCK"] < 512]},
 )
 @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
 @triton.jit
@@ -100,8 +99,8 @@ def run():
     unspecialised[(3,)](x, y, 304, x)
     unspecialised[(3,)](x.to(torch.bfloat16), y.half(), 2**40, None, 64)
     for n in (4096, 1000):
-        tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, n)
-        tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, n)
+        tuned[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, y, n)
+        tuned[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, y, n)
     a = torch.randn(256, 256, device=device, dtype=torch.float16)
     c = torch.empty(256, 256, device=device, dtype=torch.float32)
     too_large[(1,)](a, a, c, 256)
@@ -117,7 +116,8 @@ def run():
     plain[(1,)](bits, y, 100, 1.0, BLOCK=128)
     kernel = plain.warmup(torch.float32, torch.float32, 64, 1.0, BLOCK=64, grid=(1,))
     kernel._init_handles()
-    assert kernel.n_regs > 0 and kernel.metadata.num_warps == 4, "a compiled kernel knows its registers"
+    assert kernel.n_regs > 0, "a compiled kernel knows its registers"
+    assert kernel.metadata.num_warps == 4
     graph = torch.cuda.CUDAGraph()
     plain[(4,)](x, y, 999, 1.5, BLOCK=256)
     with torch.cuda.graph(graph):
