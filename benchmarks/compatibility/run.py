@@ -147,7 +147,7 @@ def run_package(name: str, about: dict[str, Any], gpus: Any, options: argparse.N
         rows = count_all(found, gpu, options)
         row |= {"triton": found[0].triton_version, "torch": found[0].torch_version}
         row["gpus"][gpu] = {
-            "kernels": sorted({v["kernel"] for v in rows}),
+            "kernels": sorted({_place(c.launch, folder) for x in found for c in x.launches}),
             "launches": sum(c.count for x in found for c in x.launches),
             "variants": rows,
             "notes": [note for x in found for note in x.notes_in_words()],
@@ -164,6 +164,12 @@ def run_package(name: str, about: dict[str, Any], gpus: Any, options: argparse.N
         for program, why in row["gpus"][gpu]["stopped"].items():
             print(f"    {program} ended early: {why}")
     return row
+
+
+def _place(launch: Launch, folder: Path) -> str:
+    path = launch.kernel.path
+    file = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
+    return f"{file}:{launch.kernel.name}"
 
 
 def count_all(captures: list[Capture], gpu: str, options: argparse.Namespace) -> list[dict[str, Any]]:
